@@ -1,0 +1,365 @@
+"""The operator table: what each operator computes, on which types, and the algebraic properties the
+Simplify rule goes by (SparseArray'21 section 4, Finch'25 section 5.6).
+
+A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parameters (`choose(z)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.host.build import cast, const, op
+from finchlang.host.ir import Expr
+from finchlang.source import FinchError
+from finchlang.syntax import MISSING, Call, Literal, Node, Variable
+from finchlang.types import TYPES, Bool, Float64, Int64, Type, promote, type_of_value
+
+Build = Callable[..., Expr]
+ByType = Callable[[Type], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A row of the table. `build(*exprs)` makes the host expression and thereby fixes the type of
+    the result. Properties that depend on the type are functions of it; None: has no such property.
+
+    Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5):
+    `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `identity` e: f(a, e) = a,
+    and f(e, a) = a unless `right_only`; `annihilator` z: f(z, a) = f(a, z) = z; `overrides`: whether
+    a static left argument decides the result, f(l, a) = l; `repeated(a, n)`: f applied n times,
+    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)), as a Node builder over (value, count);
+    `inverse` g: f(a, g(a)) = e; `distributes_over` names.
+    """
+
+    name: str
+    arity: tuple[int, int]
+    build: Build
+    associative: bool = False
+    commutative: bool = False
+    idempotent: bool = False
+    right_only: bool = False
+    identity: ByType | None = None
+    annihilator: ByType | None = None
+    overrides: Callable[[Any], bool] | None = None
+    repeated: str | None = None
+    inverse: str | None = None
+    distributes_over: tuple[str, ...] = ()
+    lazy_missing: bool = False  # handles `missing` itself instead of giving missing
+    keeps_old: bool = True  # as a reduction: whether the old value matters
+    selects: bool = False  # the first argument decides which of the others is the result
+
+
+def _promoted(args: tuple[Expr, ...]) -> tuple[list[Expr], Type]:
+    result = args[0].type
+    for arg in args[1:]:
+        result = promote(result, arg.type)
+    return [cast(a, result) for a in args], result
+
+
+def _number(type: Type) -> Type:
+    """Bool counts as Int64 in sums, as in Julia."""
+    return Int64 if type == Bool else type
+
+
+def _arithmetic(name: str, bools: bool = False) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = _promoted((a, b))
+        if type == Bool:
+            if bools:
+                return op({"mul": "and", "min": "and", "max": "or"}[name], a, b)
+            a, b = cast(a, Int64), cast(b, Int64)
+        return op(name, a, b)
+
+    return build
+
+
+def _minus(a: Expr, b: Expr | None = None) -> Expr:
+    if b is None:
+        return op("neg", cast(a, _number(a.type)))
+    return _arithmetic("sub")(a, b)
+
+
+def _floats(args: tuple[Expr, ...]) -> list[Expr]:
+    exprs, type = _promoted(args)
+    return exprs if type.is_float else [cast(a, Float64) for a in args]
+
+
+def _on_floats(name: str) -> Build:
+    return lambda *args: op(name, *_floats(args))
+
+
+def _int_or_float(integer: str, floating: str, after: str | None = None) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = _promoted((a, b))
+        if type.is_float:
+            result = op(floating, a, b)
+            return op(after, result) if after else result
+        a, b = cast(a, _number(type)), cast(b, _number(type))
+        return op(integer, a, b)
+
+    return build
+
+
+def _power(a: Expr, b: Expr) -> Expr:
+    if not a.type.is_float and not b.type.is_float:
+        return op("ipow", cast(a, _number(a.type)), cast(b, Int64))
+    return op("fpow", *_floats((a, b)))
+
+
+def _comparison(name: str) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        signs = {t.kind for t in (a.type, b.type)}
+        if signs == {"int", "uint"}:
+            return _mixed_signs(name, a, b)
+        exprs, _ = _promoted((a, b))
+        return op(name, *exprs)
+
+    return build
+
+
+def _mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
+    """Compare a signed with an unsigned integer by their values, whatever their widths."""
+    if a.type.kind == "uint":
+        mirrored = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name)
+        return _mixed_signs(mirrored, b, a)
+    negative = op("lt", a, const(0, a.type))
+    wide = op(name, cast(a, TYPES["UInt64"]), cast(b, TYPES["UInt64"]))
+    return op("select", negative, const(name in ("lt", "le", "ne")), wide)
+
+
+def _logical(name: str) -> Build:
+    def build(*args: Expr) -> Expr:
+        for arg in args:
+            if arg.type != Bool:
+                raise FinchError("type", f"a condition must be a Bool, not {arg.type}")
+        return op(name, *args)
+
+    return build
+
+
+def _bitwise(name: str) -> Build:
+    def build(*args: Expr) -> Expr:
+        exprs, type = _promoted(args)
+        if type.is_float:
+            raise FinchError("type", f"bit operations need integers or Bools, not {type}")
+        return op(name, *exprs)
+
+    return build
+
+
+def _shift(name: str) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        if a.type.is_float or b.type.is_float:
+            raise FinchError("type", "a shift needs integers")
+        return op(name, cast(a, _number(a.type)), cast(b, Int64))
+
+    return build
+
+
+def _rounding(name: str) -> Build:
+    return lambda a: op(name, a) if a.type.is_float else a
+
+
+def _ifelse(c: Expr, a: Expr, b: Expr) -> Expr:
+    if c.type != Bool:
+        raise FinchError("type", f"a condition must be a Bool, not {c.type}")
+    exprs, _ = _promoted((a, b))
+    return op("select", c, *exprs)
+
+
+def _conversion(type: Type) -> Build:
+    return lambda a: op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
+
+
+def _sign(a: Expr) -> Expr:
+    a = cast(a, _number(a.type))
+    zero, one = const(0, a.type), const(1, a.type)
+    if a.type.kind == "uint":
+        return op("select", op("gt", a, zero), one, zero)
+    below = op("select", op("lt", a, zero), op("neg", one), a)
+    return op("select", op("gt", a, zero), one, below)
+
+
+def _isnan(a: Expr) -> Expr:
+    return op("isnan", a) if a.type.is_float else const(False)
+
+
+def _constant(value: Any) -> ByType:
+    return lambda type: value
+
+
+def _all_ones(type: Type) -> Any:
+    return type.wrap(-1) if type != Bool else True
+
+
+_ROWS = (
+    Operator(
+        "+",
+        (1, 2),
+        lambda a, b=None: cast(a, _number(a.type)) if b is None else _arithmetic("add")(a, b),
+        associative=True,
+        commutative=True,
+        identity=_constant(0),
+        repeated="*",
+        inverse="-",
+    ),
+    Operator(
+        "-", (1, 2), _minus, identity=_constant(0), right_only=True, repeated="*"
+    ),
+    Operator(
+        "*",
+        (2, 2),
+        _arithmetic("mul", bools=True),
+        associative=True,
+        commutative=True,
+        identity=_constant(1),
+        annihilator=_constant(0),
+        repeated="^",
+        inverse="inv",
+        distributes_over=("+", "-"),
+    ),
+    Operator("/", (2, 2), _on_floats("fdiv"), identity=_constant(1), right_only=True),
+    Operator("div", (2, 2), _int_or_float("idiv", "fdiv", "trunc")),
+    Operator("%", (2, 2), _int_or_float("irem", "fmod")),
+    Operator("^", (2, 2), _power, identity=_constant(1), right_only=True),
+    Operator(
+        "min",
+        (2, 2),
+        _arithmetic("min", bools=True),
+        associative=True,
+        commutative=True,
+        idempotent=True,
+        identity=lambda t: t.highest,
+        annihilator=lambda t: t.lowest,
+    ),
+    Operator(
+        "max",
+        (2, 2),
+        _arithmetic("max", bools=True),
+        associative=True,
+        commutative=True,
+        idempotent=True,
+        identity=lambda t: t.lowest,
+        annihilator=lambda t: t.highest,
+    ),
+    *(
+        Operator(sign, (2, 2), _comparison(name), commutative=name in ("eq", "ne"))
+        for sign, name in (
+            *(("==", "eq"), ("!=", "ne"), ("<", "lt")),
+            *(("<=", "le"), (">", "gt"), (">=", "ge")),
+        )
+    ),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            build(primitive),
+            associative=True,
+            commutative=True,
+            idempotent=True,
+            identity=unit,
+            annihilator=zero,
+            distributes_over=(other,),
+        )
+        for name, primitive, build, unit, zero, other in (
+            ("&&", "and", _logical, _constant(True), _constant(False), "||"),
+            ("||", "or", _logical, _constant(False), _constant(True), "&&"),
+            ("&", "and", _bitwise, _all_ones, _constant(0), "|"),
+            ("|", "or", _bitwise, _constant(0), _all_ones, "&"),
+        )
+    ),
+    Operator(
+        "xor", (2, 2), _bitwise("xor"), associative=True, commutative=True, identity=_constant(0)
+    ),
+    Operator("!", (1, 1), _logical("not"), inverse="!"),
+    Operator("~", (1, 1), _bitwise("not"), inverse="~"),
+    Operator("<<", (2, 2), _shift("shl"), identity=_constant(0), right_only=True),
+    Operator(">>", (2, 2), _shift("shr"), identity=_constant(0), right_only=True),
+    Operator("ifelse", (3, 3), _ifelse, lazy_missing=True, selects=True),
+    Operator(
+        "coalesce",
+        (1, 9),
+        lambda a, *rest: a,  # a value that is not statically missing is there
+        associative=True,
+        identity=_constant(MISSING),
+        overrides=lambda value: value is not MISSING,
+        lazy_missing=True,
+    ),
+    Operator("identity", (1, 1), lambda a: a),
+    Operator("inv", (1, 1), lambda a: op("fdiv", const(1.0, _floats((a,))[0].type), *_floats((a,)))),
+    Operator("sign", (1, 1), _sign),
+    Operator("isnan", (1, 1), _isnan),
+    Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
+    *(Operator(n, (1, 1), _rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
+    *(
+        Operator(n, (1, 1), _on_floats(n))
+        for n in (
+            *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
+            *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
+        )
+    ),
+    # what `:=` means as a reduction: the new value, whatever was there
+    Operator("overwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
+    *(Operator(name, (1, 1), _conversion(type)) for name, type in TYPES.items()),
+)
+
+OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
+#: the other spellings
+OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"]}
+
+
+def _choose(z: Literal) -> Operator:
+    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        exprs, type = _promoted((a, b))
+        return op("select", op("ne", exprs[0], const(z.value, type)), *exprs)
+
+    return Operator(
+        f"choose({z.value})",
+        (2, 2),
+        build,
+        associative=True,
+        idempotent=True,
+        identity=_constant(z.value),
+        overrides=lambda value: value != z.value,
+    )
+
+
+def _initwrite(z: Literal) -> Operator:
+    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z still, so that writing z
+    is no write at all."""
+    return Operator(
+        f"initwrite({z.value})",
+        (2, 2),
+        lambda a, b: b,
+        idempotent=True,
+        right_only=True,
+        identity=_constant(z.value),
+        keeps_old=False,
+    )
+
+
+#: operators with parameters, given as literals
+FAMILIES: dict[str, Callable[..., Operator]] = {"choose": _choose, "initwrite": _initwrite}
+_members: dict[Node, Operator] = {}
+
+
+def operator(node: Node) -> Operator | None:
+    """The operator a Variable or a Call with literal arguments (`choose(0)`) names, or None."""
+    if isinstance(node, Variable):
+        return OPERATORS.get(node.name)
+    if isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name in FAMILIES:
+        if node not in _members:
+            if len(node.args) != 1 or not isinstance(node.args[0], Literal):
+                raise FinchError("type", f"{node.op.name} takes one literal", node.span)
+            _members[node] = FAMILIES[node.op.name](*node.args)
+        return _members[node]
+    return None
+
+
+def literal_type(literal: Literal) -> Type | None:
+    """The element type of a literal; None for `missing` and `nothing`."""
+    return TYPES[literal.type] if literal.type else type_of_value(literal.value)

@@ -1,0 +1,273 @@
+"""The grammar's rules and tokens as node constructors: what Lark calls while it parses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lark import Token
+
+from finchlang.build_kernel import SPELLINGS, KernelBuilder, nodes
+from finchlang.literals import STRING_PART, closing, escaped, number, typed_literal
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    MISSING,
+    NOTHING,
+    Break,
+    Call,
+    Colon,
+    Continue,
+    For,
+    Function,
+    Group,
+    If,
+    Kernel,
+    KeywordCall,
+    Let,
+    Literal,
+    Macro,
+    Node,
+    Parametric,
+    Range,
+    Return,
+    Rows,
+    Script,
+    Subscript,
+    Text,
+    Variable,
+    While,
+)
+from finchlang.types import TYPES
+
+CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}
+
+
+class Builder(KernelBuilder):
+    """One method a rule (or alias) of `grammar/finch.lark`, and a token where it is an operand.
+
+    The rules of expressions and of the script stratum; those of the kernel stratum are inherited.
+    """
+
+    # ---------------------------------------------------------------- tokens
+
+    def NAME(self, token: Token) -> Node:
+        if token in CONSTANTS:
+            return Literal(CONSTANTS[token], span=self.at(token))
+        return Variable(str(token), span=self.at(token))
+
+    def NUMBER(self, token: Token) -> Node:
+        span = self.at(token)
+        value, type_name = number(str(token), span)
+        return Literal(value, type_name, span=span)
+
+    def STRING(self, token: Token) -> Node:
+        """A string's parts: stretches of text, with escapes resolved, and expressions."""
+        parts: list[Any] = []
+        inner, at, whole = str(token), 1, self.at(token)
+        while at < len(inner) - 1:
+            found = STRING_PART.match(inner, at, len(inner) - 1)
+            assert found is not None
+            piece = found[0]
+            line = whole.line + inner.count("\n", 0, at)
+            column = at - inner.rfind("\n", 0, at)
+            column += whole.column - 1 if line == whole.line else 0
+            at = found.end()
+            if piece == "$(":
+                stop = closing(inner, at)
+                parts.append(self.expression_at(inner[at:stop], line, column + 2))
+                at = stop + 1
+            elif piece == "$":
+                here = Span(self.source, line, column, line, column + 1)
+                hint = "a dollar sign itself is written `\\$`"
+                raise FinchError("syntax", "a name or `(` must follow `$` in a string", here, hint)
+            elif piece[0] == "$":
+                parts.append(self.expression_at(piece[1:], line, column + 1))
+            else:
+                here = Span(self.source, line, column, line, column + len(piece))
+                text = escaped(piece, here) if piece[0] == "\\" else piece
+                if parts and isinstance(parts[-1], str):
+                    parts[-1] += text
+                elif text:
+                    parts.append(text)
+        return Text(tuple(parts), span=whole)
+
+    def UNDERSCORE(self, token: Token) -> Node:
+        return Variable("_", span=self.at(token))
+
+    # ---------------------------------------------------------------- expressions
+
+    def conditional(self, parts: list) -> Node:
+        op = Variable("ifelse", span=self.at(parts[1]))
+        return Call(op, (parts[0], parts[2], parts[4]), span=self.over(parts))
+
+    def binary(self, parts: list) -> Node:
+        left, sign, right = parts
+        return Call(self.operator(sign), (left, right), span=self.over(parts))
+
+    def compare(self, parts: list) -> Node:
+        """`a < b <= c` is `a < b && b <= c`."""
+        whole: Node | None = None
+        for k in range(1, len(parts), 2):
+            one = self.binary(parts[k - 1 : k + 2])
+            joint = Variable("&&", span=self.at(parts[k]))
+            whole = one if whole is None else Call(joint, (whole, one), span=self.over(parts))
+        assert whole is not None
+        return whole
+
+    def range_(self, parts: list) -> Node:
+        step = parts[2] if len(parts) == 5 else None
+        return Range(parts[0], step, parts[-1], span=self.over(parts))
+
+    def prefixed(self, parts: list) -> Node:
+        return Call(self.operator(parts[0]), (parts[1],), span=self.over(parts))
+
+    def negative(self, parts: list) -> Node:
+        sign, literal = parts
+        if literal.type is not None and literal.type.startswith("U"):
+            return self.prefixed(parts)
+        return Literal(-literal.value, literal.type, span=self.over(parts))
+
+    def negated_power(self, parts: list) -> Node:
+        return self.prefixed([parts[0], self.binary(parts[1:])])
+
+    def directory(self, parts: list) -> Node:
+        return Macro("__DIR__", (), span=self.over(parts))
+
+    def parenthesised(self, parts: list) -> Node:
+        inner = parts[1]
+        if isinstance(inner, (Variable, Literal)):
+            return inner
+        return replace(inner, span=self.over(parts))
+
+    def group(self, parts: list) -> Node:
+        return Group(nodes(parts), span=self.over(parts))
+
+    def vector(self, parts: list) -> Node:
+        items = nodes(parts)
+        return Rows((items,) if items else (), False, span=self.over(parts))
+
+    def row(self, parts: list) -> tuple[Node, ...]:
+        return nodes(parts)
+
+    def matrix(self, parts: list) -> Node:
+        rows = tuple(p for p in parts if isinstance(p, tuple))
+        if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
+            return Rows((tuple(row[0] for row in rows),), False, span=self.over(parts))
+        for row in rows:
+            if len(row) != len(rows[0]):
+                message = f"this row has {len(row)} elements, the first one has {len(rows[0])}"
+                assert row[0].span is not None and row[-1].span is not None
+                raise FinchError("syntax", message, row[0].span.to(row[-1].span))
+        return Rows(rows, True, span=self.over(parts))
+
+    def subscripted(self, parts: list) -> Node:
+        return Subscript(parts[0], nodes(parts[1:]), span=self.over(parts))
+
+    def colon(self, parts: list) -> Node:
+        return Colon(span=self.over(parts))
+
+    def parametric(self, parts: list) -> Node:
+        return Parametric(parts[0].name, nodes(parts[1:]), span=self.over(parts))
+
+    def keyword(self, parts: list) -> tuple[str, Node]:
+        return self.name(parts[0]), parts[2]
+
+    def call(self, parts: list) -> Node:
+        span = self.over(parts)
+        op, args = parts[0], nodes(parts[1:])
+        keywords = tuple(p for p in parts if isinstance(p, tuple))
+        if keywords:
+            first = next(k for k, p in enumerate(parts) if isinstance(p, tuple))
+            if any(isinstance(p, Node) for p in parts[first:]):
+                raise FinchError("syntax", "an argument without a name follows one with", span)
+            return KeywordCall(op, args, keywords, span=span)
+        if isinstance(op, Variable) and len(args) == 1 and op.name in TYPES:
+            return typed_literal(TYPES[op.name], args[0], op, span)
+        if isinstance(op, Variable) and op.name == "rem" and len(args) == 2:
+            op = Variable("%", span=op.span)
+        return Call(op, args, span=span)
+
+    # ---------------------------------------------------------------- script statements
+
+    def script(self, parts: list) -> Node:
+        return Script(nodes(parts), span=self.over(parts))
+
+    body = script
+
+    def interpolation(self, parts: list) -> Node:
+        return parts[0]
+
+    def let(self, parts: list) -> Node:
+        """Assignment, tuple assignment, and `f(x) = ...`."""
+        targets, span = nodes(parts[:-1]), self.over(parts)
+        target = targets[0]
+        if len(targets) == 1:
+            if isinstance(target, Call) and isinstance(target.op, Variable):
+                names = tuple(self.name(a, "a parameter must be a name") for a in target.args)
+                return Function(target.op.name, names, parts[-1], span=span)
+            if isinstance(target, Group):
+                targets = target.items
+        for target in targets:
+            self.settable(target)
+        return Let(targets, None, parts[-1], span=span)
+
+    def update(self, parts: list) -> Node:
+        target, sign, value = parts
+        self.settable(target)
+        op = str(sign)[:-1]
+        return Let((target,), SPELLINGS.get(op, op), value, span=self.over(parts))
+
+    def settable(self, target: Node) -> None:
+        if isinstance(target, Subscript):
+            target = target.object
+        if not isinstance(target, Variable):
+            hint = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
+
+    def function(self, parts: list) -> Node:
+        names = [self.name(p) for p in parts if isinstance(p, (Variable, Literal))]
+        return Function(names[0], tuple(names[1:]), parts[-2], span=self.over(parts))
+
+    def while_(self, parts: list) -> Node:
+        return While(parts[1], parts[2], span=self.over(parts))
+
+    def binding(self, parts: list) -> tuple[str, Node]:
+        return self.name(parts[0]), parts[2]
+
+    def for_(self, parts: list) -> Node:
+        span, body = self.over(parts), parts[-2]
+        for name, iterable in reversed([p for p in parts if isinstance(p, tuple)]):
+            inner = body if isinstance(body, Script) else Script((body,), span=span)
+            body = For(name, iterable, inner, span=span)
+        return body
+
+    def if_(self, parts: list) -> Node:
+        rest = nodes(parts)
+        if len(rest) % 2:
+            rest = (*rest[:-1], Literal(True), rest[-1])
+        branches = tuple(zip(rest[::2], rest[1::2], strict=True))
+        return If(branches, span=self.over(parts))
+
+    def return_(self, parts: list) -> Node:
+        return Return(parts[1] if len(parts) > 1 else None, span=self.over(parts))
+
+    def break_(self, parts: list) -> Node:
+        return Break(span=self.over(parts))
+
+    def continue_(self, parts: list) -> Node:
+        return Continue(span=self.over(parts))
+
+    def begin(self, parts: list) -> Node:
+        return Script(parts[1].statements, span=self.over(parts))
+
+    def time(self, parts: list) -> Node:
+        return Macro("time", (parts[1],), span=self.over(parts))
+
+    def assert_(self, parts: list) -> Node:
+        args = nodes(parts)
+        if len(args) == 1 and isinstance(args[0], Group) and len(args[0].items) == 2:
+            args = args[0].items  # `@assert(condition, "message")`
+        return Macro("assert", args, span=self.over(parts))
+
+    def kernel(self, parts: list) -> Node:
+        return Kernel(self.finished(parts[1]), span=self.over(parts))

@@ -1,0 +1,337 @@
+"""The kernel stratum's rules as node constructors, and the walk that finishes a kernel.
+
+While a kernel is parsed its expressions are the script stratum's (the grammar shares them). The
+walk turns them into Fig 8a's: subscripts become accesses, ranges extents, and names bound by an
+enclosing `for` indices; what has no place in a kernel is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lark import Token
+
+from finchlang import rewrite
+from finchlang.source import FinchError, Source, Span
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Colon,
+    Declare,
+    Define,
+    Dimensionless,
+    Extent,
+    Freeze,
+    Group,
+    Index,
+    KeywordCall,
+    Literal,
+    Loop,
+    Node,
+    Parametric,
+    Range,
+    Rows,
+    Sieve,
+    Subscript,
+    Text,
+    Thaw,
+    Variable,
+    Yield,
+)
+
+#: Other spellings of operators of the table.
+SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
+#: The assignment operators of kernels besides `<<op>>=` (Finch'25 Fig 8a has `<<op>>=` alone).
+ASSIGNMENTS = {
+    "=": "initwrite",
+    ":=": "overwrite",
+    **{f"{sign}=": sign for sign in ("+", "-", "*", "/", "&", "|")},
+}
+PROTOCOLS = frozenset(("walk", "gallop", "follow"))
+
+_SIGN = re.compile(r"[-+*/&|%^~!÷⊻<>≤≥≠]|&&|\|\||[=!<>]=|<<|>>")
+_NO_PLACE = {
+    Text: "a string",
+    Rows: "an array literal",
+    Group: "a tuple",
+    KeywordCall: "a keyword argument",
+    Parametric: "a parametrised constructor",
+    Colon: "`:`",
+}
+
+
+def nodes(parts: list) -> tuple[Node, ...]:
+    """The nodes among what a rule was given, without the tokens between."""
+    return tuple(p for p in parts if isinstance(p, Node))
+
+
+def syntax_error(message: str, span: Span | None, hint: str | None = None) -> FinchError:
+    return FinchError("syntax", message, span, hint)
+
+
+class KernelBuilder:
+    """The callbacks of the rules of kernels.
+
+    `source` is what is being parsed; `expression_at(text, line, column)` parses an expression that
+    stands there, inside a string or an operator.
+    """
+
+    source: Source
+    expression_at: Callable[[str, int, int], Node]
+
+    # ---------------------------------------------------------------- helpers
+
+    def at(self, token: Token) -> Span:
+        line, column, end_line, end_column = (
+            token.line,
+            token.column,
+            token.end_line,
+            token.end_column,
+        )
+        return Span(self.source, line, column, end_line, end_column)  # type: ignore[arg-type]
+
+    def over(self, parts: list) -> Span | None:
+        """The span from the first to the last of the parts that have one."""
+        spans = [
+            self.at(p) if isinstance(p, Token) else p.span
+            for p in (parts[:1] + parts[-1:])
+            if isinstance(p, (Token, Node))
+        ]
+        present = [s for s in spans if s is not None]
+        return present[0].to(present[-1]) if present else None
+
+    def name(self, node: Node, message: str = "a name is expected here") -> str:
+        if not isinstance(node, Variable):
+            raise syntax_error(message, node.span)
+        return node.name
+
+    def operator(self, token: Token) -> Variable:
+        return Variable(SPELLINGS.get(token, str(token)), span=self.at(token))
+
+    # ---------------------------------------------------------------- statements (Fig 8a)
+
+    def sequence(self, parts: list) -> Node:
+        """Statements one after the other; nested blocks are flattened, one statement is itself."""
+        whole = rewrite.block(*nodes(parts))
+        if isinstance(whole, Block):
+            return Block(whole.statements, span=self.over(parts))
+        return whole
+
+    kernel_body = sequence
+    kernel_begin = sequence
+
+    def program(self, parts: list) -> Node:
+        return self.finished(parts[0])
+
+    def loop(self, parts: list) -> Node:
+        span, body = self.over(parts), parts[-2]
+        for index, extent in reversed([p for p in parts if isinstance(p, tuple)]):
+            body = Loop(index, extent, body, span=span)
+        return body
+
+    def kernel_binding(self, parts: list) -> tuple[Index, Node]:
+        name, extent = parts[0], parts[2]
+        if extent == Variable("_"):
+            extent = Dimensionless(span=extent.span)
+        return Index(self.name(name), span=name.span), extent
+
+    def define(self, parts: list) -> Node:
+        span, body = self.over(parts), parts[-2]
+        for variable, value in reversed([p for p in parts if isinstance(p, tuple)]):
+            body = Define(variable, value, body, span=span)
+        return body
+
+    def definition(self, parts: list) -> tuple[Variable, Node]:
+        self.name(parts[0])
+        return parts[0], parts[2]
+
+    def sieve(self, parts: list) -> Node:
+        """`else` is a sieve on `!condition`, `elseif` one on the earlier ones' negations too."""
+        rest, span = nodes(parts), self.over(parts)
+        arms: list[Node] = []
+        earlier: Node | None = None  # no condition so far held
+        for k in range(0, len(rest), 2):
+            condition: Node | None = rest[k] if k + 1 < len(rest) else None
+            guard = _conjunction(earlier, condition)
+            arms.append(Sieve(guard, rest[min(k + 1, len(rest) - 1)], span=span))
+            if condition is not None:
+                negation = Call(Variable("!"), (condition,), span=condition.span)
+                earlier = _conjunction(earlier, negation)
+        return arms[0] if len(arms) == 1 else Block(tuple(arms), span=span)
+
+    def assign(self, parts: list) -> Node:
+        target, sign, value = parts
+        if isinstance(target, Variable) and sign.type == "COLON_EQ":
+            return Declare(target, value, span=self.over(parts))  # as in Fig 11
+        if not isinstance(target, Subscript):
+            raise self._no_target(target, sign)
+        if sign.type == "USER_ASSIGN":
+            op = self._user_operator(sign)
+        elif sign in ASSIGNMENTS:
+            op = Variable(ASSIGNMENTS[sign], span=self.at(sign))
+        else:
+            hint = f"write `<<{sign[:-1]}>>=`"
+            raise syntax_error(f"`{sign}` is not an assignment of kernels", self.at(sign), hint)
+        return Assign(target, op, value, span=self.over(parts))  # type: ignore[arg-type]
+
+    def _no_target(self, target: Node, sign: Token) -> FinchError:
+        if not isinstance(target, Variable):
+            return syntax_error("a kernel assigns to accesses like `x[i]` or `x[]`", target.span)
+        name, hint = target.name, None
+        if sign == "=":
+            hint = (
+                f"write `{name}[] = ...` to set a scalar, `{name} .= ...` to declare a tensor, "
+                f"or `let {name} = ... end` to name a value"
+            )
+        return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
+
+    def _user_operator(self, sign: Token) -> Node:
+        inner = str(sign)[2:-3]
+        text = inner.strip()
+        if _SIGN.fullmatch(text):
+            return Variable(SPELLINGS.get(text, text), span=self.at(sign))
+        assert sign.line is not None and sign.column is not None
+        op = self.expression_at(inner, sign.line, sign.column + 2)
+        if not isinstance(op, (Variable, Call)):
+            hint = "write `<<min>>=`, `<<choose(0)>>=` or `<<+>>=`"
+            raise syntax_error(f"`{text}` is not an operator", op.span, hint)
+        return op
+
+    def declare(self, parts: list) -> Node:
+        if not isinstance(parts[0], Variable):
+            hint = "a whole tensor is declared: `A .= 0`"
+            raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
+        return Declare(parts[0], parts[2], span=self.over(parts))
+
+    def declare_sized(self, parts: list) -> Node:
+        tensor, init, *dims = nodes(parts)
+        self.name(tensor)
+        return Declare(tensor, init, tuple(dims), span=self.over(parts))  # type: ignore[arg-type]
+
+    def freeze(self, parts: list) -> Node:
+        self.name(parts[2])
+        return Freeze(parts[2], span=self.over(parts))
+
+    def thaw(self, parts: list) -> Node:
+        self.name(parts[2])
+        return Thaw(parts[2], span=self.over(parts))
+
+    def yield_(self, parts: list) -> Node:
+        results = nodes(parts)
+        if len(results) == 1 and isinstance(results[0], Group):
+            results = results[0].items
+        for result in results:
+            self.name(result, "a kernel returns tensors by name")
+        return Yield(results, span=self.over(parts))  # type: ignore[arg-type]
+
+    # ---------------------------------------------------------------- the walk
+
+    def finished(self, program: Node) -> Node:
+        """A parsed kernel with its expressions turned into the kernel stratum's."""
+        statements = program.statements if isinstance(program, Block) else (program,)
+        for node in rewrite.walk(program):
+            if isinstance(node, Yield) and not any(node is s for s in statements[-1:]):
+                hint = "it hands back tensors when all loops are done"
+                raise syntax_error("`return` is the last statement of a kernel", node.span, hint)
+        return _statement(program, frozenset())
+
+
+def _conjunction(left: Node | None, right: Node | None) -> Node:
+    if left is None or right is None:
+        whole = left or right
+        assert whole is not None
+        return whole
+    return Call(Variable("&&"), (left, right), span=right.span)
+
+
+def _statement(node: Node, bound: frozenset[str]) -> Any:
+    """`node` with its expressions finished; `bound` holds the names of the loops around it."""
+    match node:
+        case Loop(index, extent, body):
+            inner = _statement(body, bound | {index.name})
+            return Loop(index, _extent(extent, bound), inner, span=node.span)
+        case Define(variable, value, body):
+            inner = _statement(body, bound - {variable.name})
+            return Define(variable, _expression(value, bound), inner, span=node.span)
+        case Sieve(condition, body):
+            inner = _statement(body, bound)
+            return Sieve(_expression(condition, bound), inner, span=node.span)
+        case Block(statements):
+            return Block(tuple(_statement(s, bound) for s in statements), span=node.span)
+        case Assign(target, op, value):
+            access = _expression(target, bound)
+            op = _expression(op, bound)
+            return Assign(access, op, _expression(value, bound), span=node.span)
+        case Declare(tensor, init, dims):
+            extents = tuple(_extent(d, bound) for d in dims)
+            return Declare(tensor, _expression(init, bound), extents, span=node.span)
+        case _:
+            return node  # freeze, thaw, return
+
+
+def _extent(node: Node, bound: frozenset[str]) -> Node:
+    """An expression where a range may stand."""
+    if not isinstance(node, Range):
+        return node if isinstance(node, Dimensionless) else _expression(node, bound)
+    if node.step is not None:
+        raise syntax_error("a range in a kernel has no step", node.span)
+    start, stop = _expression(node.start, bound), _expression(node.stop, bound)
+    return Extent(start, stop, span=node.span)
+
+
+def _expression(node: Node, bound: frozenset[str]) -> Any:
+    match node:
+        case Literal():
+            return node
+        case Variable(name):
+            return Index(name, span=node.span) if name in bound else node
+        case Subscript(tensor, indices):
+            return _access(node, tensor, indices, bound)
+        case Call(op, args):
+            _check_modifier(op, args, node)
+            args = tuple(_extent(a, bound) for a in args)
+            if isinstance(op, Range):
+                op = _extent(op, bound)
+            elif not isinstance(op, Variable):
+                op = _expression(op, bound)
+            return Call(op, args, span=node.span)
+        case Range():
+            hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
+            raise syntax_error("a range has no place here", node.span, hint)
+        case _:
+            what = _NO_PLACE.get(type(node), "this")
+            hint = "compute it in the script and use its name in the kernel"
+            raise syntax_error(f"{what} has no place in a kernel", node.span, hint)
+
+
+def _check_modifier(op: Node, args: tuple[Node, ...], node: Node) -> None:
+    if isinstance(op, Variable) and op.name in PROTOCOLS:
+        what = op.name
+    elif isinstance(op, Range):
+        what = "(a:b)"
+    else:
+        return
+    if len(args) != 1:
+        hint = f"write `{what}(i)`"
+        raise syntax_error(f"the index modifier `{what}` takes one index", node.span, hint)
+
+
+def _access(node: Node, tensor: Node, indices: tuple[Node, ...], bound: frozenset[str]) -> Access:
+    if isinstance(tensor, Variable):
+        if tensor.name in bound:
+            message = f"`{tensor.name}` is a loop's index here, not a tensor"
+            raise syntax_error(message, tensor.span)
+    elif isinstance(tensor, Call):
+        tensor = _expression(tensor, bound)
+    else:
+        hint = "an access is written `A[i, j]`"
+        raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
+    for index in indices:
+        if isinstance(index, Colon):
+            hint = "a kernel computes element by element: write a loop over an index"
+            raise syntax_error("`:` is not an index of kernels", index.span, hint)
+    return Access(tensor, tuple(_expression(i, bound) for i in indices), span=node.span)

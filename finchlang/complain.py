@@ -1,0 +1,227 @@
+"""What is wrong with a text, in its writer's terms: Lark's complaints → FinchError."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from lark import Token, UnexpectedCharacters, UnexpectedToken
+
+from finchlang.layout import BLOCK_STARTS, CONTINUES, OPERAND_STARTS
+from finchlang.source import FinchError, Source, Span
+from finchlang.syntax import Literal, Node
+
+SCRIPT_MACROS = ("@finch", "@time", "@assert", "@__DIR__")
+KERNEL_MACROS = ("@freeze", "@thaw", "@declare")
+CLAUSES = BLOCK_STARTS | {"ELSEIF", "ELSE", "LPAR", "LCALL", "LSUB", "LBRACK", "_SEP"}
+#: What to write in a kernel for a word of the script stratum.
+INSTEAD = {
+    "WHILE": "a `for` with its extent",
+    "BREAK": "a ShortCircuitScalar, which ends a loop early",
+    "CONTINUE": "an `if` around the rest of the body",
+    "FUNCTION": "`@finch` inside a function of the script",
+}
+
+
+class Incomplete(FinchError):
+    """A syntax error that more input could mend."""
+
+
+def unexpected_character(error: UnexpectedCharacters, source: Source, text: str) -> FinchError:
+    """No token starts here: an unclosed string, or a character the language does not use."""
+    assert error.pos_in_stream is not None
+    character = text[error.pos_in_stream]
+    line, column = error.line, error.column
+    span = Span(source, line, column, line, column + 1)
+    if character == '"':
+        return Incomplete("syntax", 'this string is not closed by a `"`', span)
+    if character == "@":
+        return FinchError("syntax", "a macro's name must follow `@`", span)
+    hints = {
+        "'": "text is written in double quotes; a transposed tensor is `swizzle(A, 2, 1)`",
+        ".": "there is no member access; elementwise operations are written as loops",
+        "$": "`$` stands in strings only",
+    }
+    message = f"unknown character `{character}`"
+    return FinchError("syntax", message, span, hints.get(character))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A token the grammar does not allow, what was parsed before it, and what might have stood."""
+
+    token: Token
+    stack: list[Any]  # tokens and finished nodes, outermost first
+    expected: set[str]
+    in_kernel: bool
+    source: Source
+
+    @property
+    def last(self) -> Any:
+        return self.stack[-1] if self.stack else None
+
+    @property
+    def tokens(self) -> list[Token]:
+        return [t for t in self.stack if isinstance(t, Token)]
+
+    @property
+    def is_kernel_target(self) -> bool:
+        """Whether an assignment operator was expected, after the first access of a statement."""
+        is_target = isinstance(self.last, Node) and self.expected >= {"EQ", "DOT_EQ"}
+        return self.in_kernel and is_target
+
+    def span(self, part: Any = None) -> Span | None:
+        """The span of `part`, a node or token; of the token that is not allowed without one."""
+        part = self.token if part is None else part
+        if isinstance(part, Node):
+            return part.span
+        return Span(self.source, part.line, part.column, part.end_line, part.end_column)
+
+
+def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> FinchError:
+    """The error for a token the grammar does not allow where it stands."""
+    stack = error.state.value_stack
+    in_kernel = start == "program" or any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
+    place = _Place(error.token, stack, error.expected, in_kernel, source)
+    for explain in (_stratum, _head, _assignment, _end, _operand):
+        found = explain(place)
+        if found is not None:
+            return found
+    token = place.token
+    shown = f"`{token}`" if token.strip() else "the end of the line"
+    expectation = _expectation(place.expected)
+    return FinchError("syntax", f"{shown} is not expected here", place.span(), expectation)
+
+
+def _stratum(place: _Place) -> FinchError | None:
+    """Words, macros and operators of the other stratum, and unknown macros."""
+    token, kind = place.token, place.token.type
+    message, hint = None, None
+    if token in SCRIPT_MACROS + KERNEL_MACROS or kind == "MACRO":
+        message, hint = _macro(token, place.in_kernel)
+    elif place.in_kernel and kind in INSTEAD:
+        message = f"`{token}` belongs to the script stratum; inside a kernel use {INSTEAD[kind]}"
+    elif not place.in_kernel and kind == "LET":
+        message, hint = "`let` belongs to kernels", "in a script write `x = ...`"
+    elif not place.in_kernel and kind in ("DOT_EQ", "COLON_EQ", "USER_ASSIGN"):
+        target = "A" if kind == "DOT_EQ" else "A[i]"
+        message, hint = f"`{token}` belongs to kernels", f"write `@finch {target} {token} ...`"
+    return FinchError("syntax", message, place.span(), hint) if message else None
+
+
+def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
+    known = KERNEL_MACROS if in_kernel else SCRIPT_MACROS
+    if token in KERNEL_MACROS:
+        if in_kernel:
+            return f"`{token}(...)` is a statement of its own", None
+        return f"`{token}` belongs to kernels", f"write `@finch {token}(...)`"
+    if token in SCRIPT_MACROS:
+        if in_kernel:
+            return f"`{token}` belongs to the script stratum", None
+        return f"`{token}` stands at the start of a statement or right of `=`", None
+    close = get_close_matches(str(token), known, 1)
+    hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+    return f"unknown macro `{token}`", hint
+
+
+def _head(place: _Place) -> FinchError | None:
+    """Mistakes in the heads of `for`, `let` and `function`, and in `@freeze(...)`."""
+    stack, last = place.stack, place.last
+    recent = [t for t in stack[-2:] if isinstance(t, Token)]
+    macros = [
+        a
+        for a, b in zip(stack, [*stack[1:], place.token], strict=True)
+        if isinstance(a, Token) and a in KERNEL_MACROS and isinstance(b, Token)
+    ]
+    if macros:
+        form = "(A, init, dims...)" if macros[-1] == "@declare" else "(A)"
+        message = f"`{macros[-1]}` is written `{macros[-1]}{form}` with a tensor's name"
+        return FinchError("syntax", message, place.span())
+    head = next((t for t in reversed(recent) if t.type in ("FOR", "LET", "FUNCTION")), None)
+    if head is None:
+        return None
+    if head.type == "FOR":
+        hint = "write `for i = _`, or a range" if place.in_kernel else "write `for i = 1:n`"
+        named = "a name must follow `for`"
+        message = named if head is last else "a `for` needs `=` and what it runs over"
+    elif head.type == "LET":
+        message, hint = "a `let` needs a binding", "write `let x = A[i] ... end`"
+    else:
+        message, hint = "a function's head is its name and its parameters", "write `function f(x)`"
+    return FinchError("syntax", message, place.span(last), hint)
+
+
+def _assignment(place: _Place) -> FinchError | None:
+    """Mistakes around `=`, and kernel statements that are none."""
+    token, last = place.token, place.last
+    before = last.type if isinstance(last, Token) else None
+    if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
+        hint = f"in a kernel write `<<{last}>>=`"
+        return FinchError("syntax", f"`{last}=` is not an assignment", place.span(last), hint)
+    if token.type == "EQ" and isinstance(last, Node):
+        clause = next((t for t in reversed(place.tokens) if t.type in CLAUSES), None)
+        hint = "equality is written `==`"
+        if clause is None or clause.type in ("BEGIN", "ELSE", "_SEP"):
+            return FinchError("syntax", "this cannot be assigned to", place.span(), hint)
+        where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
+        message = f"`=` assigns, and has no place in {where}"
+        return FinchError("syntax", message, place.span(), hint)
+    if place.is_kernel_target:
+        opener = next((t for t in reversed(place.tokens) if t.type in BLOCK_STARTS), None)
+        hint = ""
+        if token.type in ("AND", "OR"):
+            hint = f"logical assignment is written `<<{token}>>=`"
+        elif opener:
+            hint = f"is an `end` missing for the `{opener}` in line {opener.line}?"
+        message = "an expression is no statement of a kernel, which assigns: `s[] += ...`"
+        return FinchError("syntax", message, place.span(last), hint or None)
+    return None
+
+
+def _end(place: _Place) -> FinchError | None:
+    """The text ends too early; more input helps only after an operator or a comma."""
+    token, last = place.token, place.last
+    if token.type != "$END":
+        return None
+    line, column = token.end_line or 1, token.end_column or 1
+    span = Span(place.source, line, column, line, column + 1)
+    if not isinstance(last, Token):
+        return FinchError(
+            "syntax", "the statement ends too early", span, _expectation(place.expected)
+        )
+    message = f"the text ends after `{last}`, where more must follow"
+    return (Incomplete if last.type in CONTINUES else FinchError)("syntax", message, span)
+
+
+def _operand(place: _Place) -> FinchError | None:
+    """Missing operands and missing operators."""
+    token, last = place.token, place.last
+    if token.type == "UNDERSCORE":
+        hint = "`_` is the extent of a loop: `for i = _`"
+        return FinchError("syntax", "`_` has no value", place.span(), hint)
+    if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in place.expected:
+        hint = "separate statements by a new line or `;`"
+        if isinstance(last, Literal):
+            hint = "a product is written with `*`"
+        elif token.type == "LPAR":
+            hint = "nothing may stand between a function and its `(`"
+        message = f"an operator is missing before `{token}`"
+        return FinchError("syntax", message, place.span(), hint)
+    if isinstance(last, Token) and place.expected >= {"NAME", "NUMBER"}:
+        if token.isalpha() and token.type != "END":
+            message = f"`{token}` is a word of the language, not a name"
+            return FinchError("syntax", message, place.span())
+        message = f"an expression is expected after `{last}`"
+        if last.strip():
+            return FinchError("syntax", message, place.span())
+    return None
+
+
+def _expectation(expected: set[str]) -> str | None:
+    if expected >= {"NAME", "NUMBER"}:
+        return "an expression is expected"
+    for terminal, sign in (("RPAR", ")"), ("RBRACK", "]"), ("RCURLY", "}"), ("ELSE_COLON", ":")):
+        if terminal in expected:
+            return f"`{sign}` is expected"
+    return None

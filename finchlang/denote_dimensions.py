@@ -1,0 +1,278 @@
+"""Dimensions for the denotational semantics: which integers each index and each declared tensor
+runs over, found by solving equations between actual numbers (Finch'25 section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from finchlang.rewrite import children
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Call,
+    Declare,
+    Define,
+    Freeze,
+    Index,
+    Loop,
+    Node,
+    Variable,
+)
+
+#: masks by name, as predicates over their indices (Finch'25 Table 5)
+MASKS = {"uptrimask": lambda i, j: i <= j, "diagmask": lambda i, j: i == j}
+PROTOCOLS = ("walk", "gallop", "follow")
+
+#: what names stand for: a number, `missing`, an extent (start, stop), or None while not known
+Environment = dict[str, Any]
+
+
+class Late(Exception):
+    """An expression whose value is known only later, when the program has come to it."""
+
+
+class Evaluator(Protocol):
+    """What is asked of the semantics; all raise Late."""
+
+    def value(self, node: Node, env: Environment) -> Any: ...
+    def whole(self, node: Node, env: Environment) -> int: ...
+    def extent(self, node: Node, env: Environment) -> tuple[int, int] | None: ...
+    def size_now(self, tensor: Variable) -> tuple[int, ...]: ...
+
+
+def root(access: Access) -> Node:
+    """The tensor within the wrappers of `access`, or the call that makes a mask."""
+    tensor = access.tensor
+    while isinstance(tensor, Call) and tensor.args:
+        tensor = tensor.args[0]
+    return tensor
+
+
+def modes(access: Access) -> tuple[Any, list[tuple[Node, bool]]]:
+    """What is accessed within its wrappers (Finch'25 Table 5), and for each of its modes the index
+    and whether that may be out of range."""
+    modes = [_modifiers(index) for index in access.indices]
+    tensor = access.tensor
+    while isinstance(tensor, Call):
+        name = tensor.op.name if isinstance(tensor.op, Variable) else ""
+        if name.lower() in MASKS and not tensor.args:
+            return tensor, modes
+        if name not in ("swizzle", "permissive", "protocolize") or not tensor.args:
+            raise FinchError("unknown name", f"there is no wrapper {name}", tensor.span)
+        settings = [getattr(a, "value", None) for a in tensor.args[1:]]
+        if len(settings) != len(modes):
+            message = f"{name} has {len(settings)} settings for {len(modes)} indices"
+            raise FinchError("dimension", message, access.span)
+        if name == "swizzle":
+            if sorted(map(str, settings)) != sorted(str(k + 1) for k in range(len(modes))):
+                raise FinchError("dimension", "swizzle takes a permutation", tensor.span)
+            modes = [modes[p - 1] for p in settings]  # type: ignore[operator]
+        elif name == "permissive":
+            modes = [(i, p or s is True) for (i, p), s in zip(modes, settings, strict=True)]
+        tensor = tensor.args[0]
+    return tensor, modes
+
+
+def _modifiers(index: Node) -> tuple[Node, bool]:
+    """An index without `~` and protocols, and whether it is permissive."""
+    permissive = False
+    while isinstance(index, Call) and isinstance(index.op, Variable) and len(index.args) == 1:
+        if index.op.name == "~":
+            permissive = True
+        elif index.op.name not in PROTOCOLS:
+            break
+        index = index.args[0]
+    summands = {n.name for _, n in _summands(index) if isinstance(n, Index)}
+    return index, permissive or len(summands) > 1
+
+
+def _summands(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
+    """The terms of a sum, each with its sign."""
+    match node:
+        case Call(Variable("+"), args):
+            for arg in args:
+                yield from _summands(arg, sign)
+        case Call(Variable("-"), (a, b)):
+            yield from _summands(a, sign)
+            yield from _summands(b, -sign)
+        case _:
+            yield sign, node
+
+
+@dataclass(eq=False)
+class Dimension:
+    """A dimension to be found. `state` is 0 for `_`, 1 for one that is known only when the program
+    comes there, 2 for start:stop. `origin` says where it came from. A `fixed` one was given by a
+    loop's bounds and is not to be learnt from others."""
+
+    state: int = 0
+    start: int = 0
+    stop: int = 0
+    origin: str = ""
+    fixed: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        return self.state == 2
+
+    def take(self, other: Dimension, shift: int) -> bool:
+        """Learn from `other`, moved by `shift`; whether there was something to learn."""
+        if other.state <= self.state or self.fixed:
+            return False
+        self.state, self.origin = other.state, other.origin
+        self.start, self.stop = other.start + shift, other.stop + shift
+        return True
+
+
+@dataclass
+class Equations:
+    """The dimensions of the loops and declarations in `region`, and how they depend on each other.
+
+    `same` holds (a, b, shift, access) for b = a + shift; `sized` (a, b) for a tensor that has been
+    written with dimension a and is then read with b = 1:stop of a; `defaults` (a, b) for a tensor
+    of dimension a, if no index tells, declared where it had dimension b.
+    """
+
+    semantics: Evaluator
+    region: Node
+    env: Environment
+    loops: dict[int, Dimension] = field(default_factory=dict)
+    declarations: dict[int, list[Dimension]] = field(default_factory=dict)
+    same: list[tuple[Dimension, Dimension, int, Access]] = field(default_factory=list)
+    sized: list[tuple[Dimension, Dimension]] = field(default_factory=list)
+    defaults: list[tuple[Dimension, Dimension]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tensors: dict[str, list[Dimension]] = {}
+        self.written: set[str] = set()  # declared, and not read since
+        self.visit(self.region, self.env, {})
+
+    # ---------------------------------------------------------------- collecting
+
+    def visit(self, node: Node, env: Environment, indices: dict[str, Dimension]) -> None:
+        match node:
+            case Loop(index, extent, body):
+                self.visit(extent, env, indices)
+                dimension = self.loops[id(node)] = self.given(extent, env)
+                dimension.fixed = dimension.state > 0
+                inner = env | {index.name: None}
+                self.visit(body, inner, indices | {index.name: dimension})
+            case Define(variable, value, body):
+                self.visit(value, env, indices)
+                hidden = {k: d for k, d in indices.items() if k != variable.name}
+                self.visit(body, env | {variable.name: self.maybe(value, env)}, hidden)
+            case Assign(target, _, value):
+                self.visit(value, env, indices)
+                for index in target.indices:
+                    self.visit(index, env, indices)
+                self.access(target, env, indices)
+            case Declare(tensor, init, dims):
+                self.visit(init, env, indices)
+                self.declaration(node, tensor, [self.given(d, env) for d in dims])
+            case Access():
+                for child in children(node):
+                    self.visit(child, env, indices)
+                root = root(node)
+                if isinstance(root, Variable):
+                    self.finish(root.name)
+                self.access(node, env, indices)
+            case Freeze(tensor):
+                self.finish(tensor.name)
+            case _:
+                for child in children(node):
+                    self.visit(child, env, indices)
+
+    def given(self, node: Node, env: Environment) -> Dimension:
+        """The dimension written down in the program."""
+        try:
+            found = self.semantics.extent(node, env)
+        except Late:
+            return Dimension(1)
+        return Dimension() if found is None else Dimension(2, *found, "its bounds")
+
+    def maybe(self, node: Node, env: Environment) -> Any:
+        try:
+            return self.semantics.value(node, env)
+        except Late:
+            return None
+
+    def modes(self, tensor: Variable) -> list[Dimension]:
+        if tensor.name not in self.tensors:
+            shape = self.semantics.size_now(tensor)
+            self.tensors[tensor.name] = [
+                Dimension(2, 1, size, f"mode {k + 1} of {tensor.name}", True)
+                for k, size in enumerate(shape)
+            ]
+        return self.tensors[tensor.name]
+
+    def declaration(self, node: Declare, tensor: Variable, dims: list[Dimension]) -> None:
+        self.finish(tensor.name)
+        before = self.modes(tensor)
+        if dims and len(dims) != len(before):
+            message = f"{tensor.name} has {len(before)} dimensions, {len(dims)} are given"
+            raise FinchError("dimension", message, node.span)
+        new = dims or [Dimension() for _ in before]
+        self.defaults += zip(new, before, strict=True)
+        self.declarations[id(node)] = self.tensors[tensor.name] = new
+        self.written.add(tensor.name)
+
+    def finish(self, name: str) -> None:
+        """From here on the tensor has a size, and is no longer sized by its indices."""
+        if name in self.written:
+            self.written.remove(name)
+            sizes = [Dimension() for _ in self.tensors[name]]
+            self.sized += zip(self.tensors[name], sizes, strict=True)
+            self.tensors[name] = sizes
+
+    def access(self, node: Access, env: Environment, indices: dict[str, Dimension]) -> None:
+        root, modes = modes(node)
+        if isinstance(root, Call):
+            return
+        sizes = self.modes(root)
+        if len(sizes) != len(modes):
+            message = f"{root.name} has {len(sizes)} dimensions, {len(modes)} indices given"
+            raise FinchError("dimension", message, node.span)
+        for (index, permissive), size in zip(modes, sizes, strict=True):
+            found = [(s, n) for s, n in _summands(index) if isinstance(n, Index)]
+            if permissive or len(found) != 1 or found[0][0] != 1:
+                continue
+            (_, name), shift = found[0], 0
+            dimension = indices.get(name.name)
+            if dimension is None:
+                continue  # a loop around the region, which has been seen to
+            try:
+                for sign, term in _summands(index):
+                    if term is not name:
+                        shift += sign * self.semantics.whole(term, env)
+            except Late:
+                continue
+            self.same.append((dimension, size, shift, node))
+
+    # ---------------------------------------------------------------- solving
+
+    def solve(self) -> None:
+        self.propagate()
+        for dimension, before in self.defaults:
+            if dimension.take(before, 0):
+                self.propagate()
+        for index, size, shift, access in self.same:
+            if not (index.is_known and size.is_known):
+                continue
+            if (index.start + shift, index.stop + shift) != (size.start, size.stop):
+                one = f"{index.start + shift}:{index.stop + shift} (from {index.origin})"
+                other = f"{size.start}:{size.stop} (from {size.origin})"
+                raise FinchError("dimension", f"{one} does not match {other}", access.span)
+
+    def propagate(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for index, size, shift, _ in self.same:
+                changed |= size.take(index, shift)
+                changed |= index.take(size, -shift)
+            for written, read in self.sized:
+                if read.take(written, 0):
+                    read.start, changed = 1, True

@@ -1,0 +1,149 @@
+"""Constructors of host expressions: types are checked and constants folded here, and only here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.host.evaluate import apply
+from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op
+from finchlang.source import Bug
+from finchlang.types import Bool, Int64, Type, type_of_value
+
+TRUE, FALSE = Const(True, Bool), Const(False, Bool)
+ZERO, ONE = Const(0, Int64), Const(1, Int64)
+
+
+def const(value: Any, type: Type | None = None) -> Const:
+    """A constant, of the type its Python value has unless told."""
+    return Const(value, type or type_of_value(value) or Int64)
+
+
+def as_expr(value: Expr | int | bool | float) -> Expr:
+    return value if isinstance(value, Expr) else const(value)
+
+
+def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
+    """The operation `name` on `args`, folded if all are constants or an identity makes it trivial.
+
+    `type` is the result's type where the arguments do not give it (`cast`).
+    """
+    exprs = tuple(as_expr(a) for a in args)
+    if len(exprs) != OPS[name]:
+        raise Bug(f"{name} takes {OPS[name]} arguments, not {len(exprs)}")
+    if name == "cast":
+        assert type is not None
+        result = type
+    else:
+        operands = exprs[1:] if name == "select" else exprs
+        if name not in ("ipow", "shl", "shr") and any(e.type != operands[0].type for e in operands):
+            raise Bug(f"{name} on {', '.join(str(e.type) for e in exprs)}")
+        result = Bool if name in COMPARISONS else operands[0].type
+    if all(isinstance(e, Const) for e in exprs):
+        return Const(apply(name, result, exprs[0].type, [e.value for e in exprs]), result)
+    return _trivial(name, exprs, result) or Op(name, exprs, result)
+
+
+def _trivial(name: str, exprs: tuple[Expr, ...], result: Type) -> Expr | None:
+    """The shorter expression equal to `name(exprs)` for every value, or None."""
+    first, last = exprs[0], exprs[-1]
+    if name == "cast":
+        return first if first.type == result else None
+    if name == "select":
+        if isinstance(first, Const):
+            return exprs[1] if first.value else exprs[2]
+        return exprs[1] if exprs[1] is exprs[2] else None
+    if name in ("eq", "le", "ge", "min", "max", "and", "or") and first is last:
+        if first.type.is_float:
+            return first if name in ("min", "max") else None
+        return TRUE if name in ("eq", "le", "ge") else first
+    if name in ("ne", "lt", "gt") and first is last and not first.type.is_float:
+        return FALSE
+    if result == Bool and name in ("and", "or"):
+        return _logical(name, first, last)
+    if result == Int64:
+        return _index_arithmetic(name, exprs)
+    return None
+
+
+def _logical(name: str, first: Expr, last: Expr) -> Expr | None:
+    absorbing = name == "or"
+    for one, other in ((first, last), (last, first)):
+        if isinstance(one, Const):
+            return one if one.value == absorbing else other
+    return None
+
+
+def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
+    """Keep Int64 sums in the form `x + c`: index arithmetic then meets itself again."""
+    first, last = exprs[0], exprs[-1]
+    if name == "sub":
+        if first is last:
+            return ZERO
+        if isinstance(last, Const):
+            return op("add", first, Const(-last.value, Int64))
+        base, shift = split_sum(first)
+        if base is last:
+            return Const(shift, Int64)
+        other, less = split_sum(last)
+        if base is other and base is not None:
+            return Const(shift - less, Int64)
+    if name == "add":
+        if isinstance(first, Const):
+            return op("add", last, first)
+        if isinstance(last, Const):
+            if last.value == 0:
+                return first
+            if isinstance(first, Op) and first.name == "add" and isinstance(first.args[1], Const):
+                return op("add", first.args[0], op("add", first.args[1], last))
+        for one, other in ((first, last), (last, first)):  # (a - b) + b
+            if isinstance(one, Op) and one.name == "sub" and one.args[1] is other:
+                return one.args[0]
+    if name == "mul":
+        for one, other in ((first, last), (last, first)):
+            if isinstance(one, Const) and one.value in (0, 1):
+                return one if one.value == 0 else other
+    return None
+
+
+def split_sum(expr: Expr) -> tuple[Expr | None, int]:
+    """An Int64 expression as (base, constant): `x + 3` is (x, 3), `5` is (None, 5)."""
+    if isinstance(expr, Const):
+        return None, expr.value
+    if isinstance(expr, Op) and expr.name == "add" and isinstance(expr.args[1], Const):
+        return expr.args[0], expr.args[1].value
+    return expr, 0
+
+
+def cast(expr: Expr, type: Type) -> Expr:
+    return op("cast", expr, type=type)
+
+
+def add(a: Expr | int, b: Expr | int) -> Expr:
+    return op("add", a, b)
+
+
+def sub(a: Expr | int, b: Expr | int) -> Expr:
+    return op("sub", a, b)
+
+
+def mul(a: Expr | int, b: Expr | int) -> Expr:
+    return op("mul", a, b)
+
+
+def minimum(a: Expr | int, b: Expr | int) -> Expr:
+    return op("min", a, b)
+
+
+def maximum(a: Expr | int, b: Expr | int) -> Expr:
+    return op("max", a, b)
+
+
+def compare(name: str, a: Expr | int, b: Expr | int) -> Expr:
+    return op(name, a, b)
+
+
+def conjunction(*conditions: Expr) -> Expr:
+    result: Expr = TRUE
+    for condition in conditions:
+        result = op("and", result, condition)
+    return result

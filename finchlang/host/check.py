@@ -1,0 +1,234 @@
+"""The rules of the host language: what a residual program must satisfy before it becomes code."""
+
+from __future__ import annotations
+
+from string import Formatter
+
+from finchlang.host import ir
+from finchlang.host.ir import COMPARISONS, OPS, Buffer, Cell, Code, Const, Expr, Op, Residual, Var
+from finchlang.source import ERROR_KINDS, Bug
+from finchlang.types import Bool, Int64, Type
+
+_INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr"))
+_LOGICAL = frozenset(("and", "or", "xor", "not"))
+_ANY_NUMBER = frozenset(
+    ("add", "sub", "mul", "neg", "abs", "floor", "ceil", "trunc", "round", "min", "max")
+)
+
+
+def check(residual: Residual) -> None:
+    """Raise Bug, saying what is wrong where, unless
+
+    - every variable is bound exactly once, before it is used, and used only in its scope;
+    - the arguments and results of operations have the types that OPS says;
+    - conditions are Bool; indices, sizes and bounds are Int64; what is stored or set has the type
+      of the buffer or cell; Search and Sort are on integers;
+    - every buffer is one of `residual.buffers`; a cell is set on every way to where it is read,
+      output cells on every way to the end;
+    - a Fail is of a known kind, with a `{}` for each value.
+    """
+    _Checker(residual).check()
+
+
+class _Checker:
+    """Walks a residual; `bound` are all variables met, `scope` those visible, `known` the cells
+    that are set by now (None behind a Fail, where nothing runs)."""
+
+    def __init__(self, residual: Residual):
+        self.residual = residual
+        self.bound: set[Var] = set()
+        self.scope: set[Var] = set()
+        self.known: set[Cell] | None = set()
+        self.checked: set[Op] = set()  # operations whose types are right
+
+    def check(self) -> None:
+        residual = self.residual
+        if len(set(residual.buffers)) != len(residual.buffers):
+            self.fail("a buffer is listed twice")
+        for variable in residual.inputs:
+            self.bind(variable, variable.type)
+        self.statements(residual.body)
+        for cell in residual.outputs:
+            self.is_set(cell, "an output")
+
+    def fail(self, message: str) -> None:
+        raise Bug(f"residual {self.residual.name}: {message}")
+
+    def require(self, condition: bool, message: str) -> None:
+        if not condition:
+            self.fail(message)
+
+    # ------------------------------------------------------------------------------- expressions
+
+    def bind(self, variable: Var, type: Type) -> None:
+        self.require(variable not in self.bound, f"{variable} is bound twice")
+        self.require(variable.type == type, f"{variable} is {variable.type} but bound to {type}")
+        self.bound.add(variable)
+        self.scope.add(variable)
+
+    def expr(self, expr: Expr, type: Type, what: str) -> None:
+        """`expr` may be used here and is of `type`."""
+        self.visible(expr, what)
+        self.require(expr.type == type, f"{what} is {expr.type}, not {type}: {expr}")
+
+    def visible(self, expr: Expr, what: str) -> None:
+        if isinstance(expr, Op):
+            if expr not in self.checked:
+                self.op(expr)
+                self.checked.add(expr)
+            for arg in expr.args:
+                self.visible(arg, what)
+        elif isinstance(expr, Var):
+            self.require(expr in self.scope, f"{what} uses {expr} where it is not bound")
+        else:
+            self.require(isinstance(expr, Const), f"{what} is not an expression: {expr!r}")
+
+    def op(self, op: Op) -> None:
+        """The types of `op` are right."""
+        self.require(op.name in OPS, f"unknown operation {op.name}")
+        types = [arg.type for arg in op.args]
+        fits = len(types) == OPS[op.name] and _fits(op.name, types, op.type)
+        self.require(fits, f"{op.name} takes {', '.join(map(str, types))} to {op.type}")
+
+    # -------------------------------------------------------------------------- memory and cells
+
+    def buffer(self, buffer: Buffer) -> None:
+        self.require(buffer in self.residual.buffers, f"unknown buffer {buffer}")
+
+    def is_set(self, cell: Cell, what: str) -> None:
+        self.require(
+            self.known is None or cell in self.known, f"{what} reads {cell}, which may not be set"
+        )
+
+    def range(self, statement: ir.Fill | ir.Search | ir.Sort | ir.For, what: str) -> None:
+        self.expr(statement.start, Int64, f"the start of {what}")
+        self.expr(statement.stop, Int64, f"the stop of {what}")
+
+    # -------------------------------------------------------------------------------- statements
+
+    def code(self, code: Code) -> set[Cell] | None:
+        """Check `code` as a nested one; the cells that are set behind it."""
+        outer = self.scope
+        self.scope = set(outer)
+        self.statements(code)
+        self.scope = outer
+        return self.known
+
+    def statements(self, code: Code) -> None:
+        for statement in code.statements:
+            self.statement(statement)
+
+    def statement(self, statement: ir.Stmt) -> None:
+        match statement:
+            case ir.Let(variable, expr):
+                self.visible(expr, f"{variable}")
+                self.bind(variable, expr.type)
+            case ir.Load(variable, buffer, index):
+                self.buffer(buffer)
+                self.expr(index, Int64, f"an index of {buffer}")
+                self.bind(variable, buffer.type)
+            case ir.Store(buffer, index, value):
+                self.buffer(buffer)
+                self.expr(index, Int64, f"an index of {buffer}")
+                self.expr(value, buffer.type, f"what is stored in {buffer}")
+            case ir.Get(variable, cell):
+                self.is_set(cell, f"{variable}")
+                self.bind(variable, cell.type)
+            case ir.Set(cell, value):
+                self.expr(value, cell.type, f"what {cell} is set to")
+                if self.known is not None:
+                    self.known = self.known | {cell}
+            case ir.If() | ir.While() | ir.For():
+                self.control(statement)
+            case _:
+                self.operation(statement)
+
+    def control(self, statement: ir.If | ir.While | ir.For) -> None:
+        before = self.known
+        if isinstance(statement, ir.If):
+            self.expr(statement.condition, Bool, "a condition")
+            then = self.code(statement.then)
+            self.known = before
+            otherwise = self.code(statement.otherwise)
+            if then is None or otherwise is None:
+                self.known = otherwise if then is None else then
+            else:
+                self.known = then & otherwise
+        elif isinstance(statement, ir.While):
+            outer = self.scope
+            self.scope = set(outer)
+            self.statements(statement.test)
+            self.expr(statement.condition, Bool, "the condition of a while")
+            self.scope = outer
+            after_test = self.known
+            self.code(statement.body)
+            self.known = after_test
+        else:
+            self.range(statement, "a for")
+            outer = self.scope
+            self.scope = set(outer)
+            self.bind(statement.variable, Int64)
+            self.code(statement.body)
+            self.scope, self.known = outer, before
+
+    def operation(self, statement: ir.Stmt) -> None:
+        match statement:
+            case ir.Grow(buffer, size):
+                self.buffer(buffer)
+                self.expr(size, Int64, f"a size of {buffer}")
+            case ir.Fill(buffer, _, _, value):
+                self.buffer(buffer)
+                self.range(statement, f"a fill of {buffer}")
+                self.expr(value, buffer.type, f"what {buffer} is filled with")
+            case ir.Search(variable, buffer, _, _, key):
+                self.integers(buffer)
+                self.range(statement, f"a search in {buffer}")
+                self.expr(key, buffer.type, f"what is searched in {buffer}")
+                self.bind(variable, Int64)
+            case ir.Sort(buffer):
+                self.integers(buffer)
+                self.range(statement, f"a sort of {buffer}")
+            case ir.Fail(kind, message, values):
+                self.failure(kind, message, values)
+                self.known = None
+            case _:
+                self.fail(f"unknown statement {statement!r}")
+
+    def integers(self, buffer: Buffer) -> None:
+        self.buffer(buffer)
+        self.require(buffer.type.is_integer, f"{buffer} is searched or sorted but not of integers")
+
+    def failure(self, kind: str, message: str, values: tuple[Expr, ...]) -> None:
+        self.require(kind in ERROR_KINDS, f"unknown kind of error: {kind}")
+        places = sum(field is not None for _, field, _, _ in Formatter().parse(message))
+        self.require(places == len(values), f"{len(values)} values for the message {message!r}")
+        for value in values:
+            self.visible(value, "a message")
+
+
+def _fits(name: str, types: list[Type], result: Type) -> bool:
+    """Whether the operation `name` takes arguments of `types` to `result`."""
+    first = types[0]
+    if name == "cast":
+        return True
+    if name == "select":
+        return first == Bool and types[1] == types[2] == result
+    if name == "isnan":
+        return first.is_float and result == Bool
+    if name in COMPARISONS:
+        return types[0] == types[1] and result == Bool
+    if first != result:
+        return False
+    if name in _INTEGER_ONLY:
+        if name == "ipow":
+            return first.is_integer and types[1] == Int64
+        return first.is_integer and (
+            types[1] == first or name in ("shl", "shr") and types[1].is_integer
+        )
+    if any(t != first for t in types):
+        return False
+    if name in _LOGICAL:
+        return not first.is_float
+    if name in _ANY_NUMBER:
+        return first != Bool or name in ("min", "max")
+    return first.is_float

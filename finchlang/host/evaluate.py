@@ -1,0 +1,138 @@
+"""What each primitive operation of the host language computes, on Python values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from finchlang.types import Bool, Type
+
+
+def _fdiv(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    if a == 0 or math.isnan(a):
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _idiv(a: int, b: int) -> int:
+    if b == 0:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _irem(a: int, b: int) -> int:
+    return a - b * _idiv(a, b) if b else 0
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return a if a != a or (b == b and a < b) else b
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    return a if a != a or (b == b and a > b) else b
+
+
+def _total(function: Callable[..., Any]) -> Callable[..., float]:
+    """A function of `math` or NumPy that gives NaN or an infinity where Python's would raise."""
+
+    def total(*args: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*args))
+
+    return total
+
+
+def _fmod(a: float, b: float) -> float:
+    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
+
+
+def _shift(a: int, count: int, type: Type, left: bool) -> int:
+    if count < 0:
+        return _shift(a, -count, type, not left)
+    if count >= type.bits:
+        return 0 if left or a >= 0 else -1
+    return a << count if left else a >> count
+
+
+def _round_away(value: float, how: Callable[[float], float]) -> float:
+    return float(how(value)) if math.isfinite(value) else value
+
+
+def _cast(value: Any, source: Type, target: Type) -> Any:
+    if source.is_float and target.is_integer:
+        if math.isnan(value):
+            return 0
+        if value <= target.lowest:
+            return target.lowest
+        return target.highest if value >= target.highest else int(value)
+    return value
+
+
+_PLAIN: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "fdiv": _fdiv,
+    "idiv": _idiv,
+    "irem": _irem,
+    "ipow": lambda a, b: 0 if b < 0 else a**b,
+    "fpow": _total(np.power),
+    "fmod": _fmod,
+    "copysign": math.copysign,
+    "atan2": math.atan2,
+    "min": _minimum,
+    "max": _maximum,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "floor": lambda a: _round_away(a, math.floor),
+    "ceil": lambda a: _round_away(a, math.ceil),
+    "trunc": lambda a: _round_away(a, math.trunc),
+    "round": lambda a: _round_away(a, round),
+    "isnan": lambda a: a != a,
+    "select": lambda c, a, b: a if c else b,
+    **{
+        name: _total(getattr(np, numpy_name))
+        for name, numpy_name in {
+            "asin": "arcsin",
+            "acos": "arccos",
+            "atan": "arctan",
+            **{
+                n: n
+                for n in (
+                    *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan"),
+                    *("sinh", "cosh", "tanh", "expm1", "log1p"),
+                )
+            },
+        }.items()
+    },
+}
+
+
+def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
+    """`name` on values of type `operand` (the first argument's), as a value of type `result`."""
+    if name == "cast":
+        return result.wrap(_cast(args[0], operand, result))
+    if name == "not":
+        return not args[0] if operand == Bool else result.wrap(~args[0])
+    if name in ("shl", "shr"):
+        return result.wrap(_shift(args[0], args[1], result, name == "shl"))
+    if name == "ipow" and args[1] >= 64:
+        return result.wrap(pow(args[0], args[1], 1 << 64))
+    if name in ("floor", "ceil", "trunc", "round", "abs") and result.is_integer:
+        return result.wrap(abs(args[0]) if name == "abs" else args[0])
+    return result.wrap(_PLAIN[name](*args))

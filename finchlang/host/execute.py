@@ -1,0 +1,268 @@
+"""The executing host: each operation is performed at once on NumPy arrays; and the plain evaluator
+of residual programs, which performs recorded operations on the same host.
+
+What is stored stays an expression here too (DESIGN, law 2): a load gives a variable, and only this
+host knows what the variable holds. One *host step* is one operation performed; a loop takes a step
+for each time its condition is looked at or its body entered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.host import ir
+from finchlang.host.build import cast
+from finchlang.host.evaluate import apply
+from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Residual, Var
+from finchlang.source import Bug, FinchError, Span
+from finchlang.types import Int64, Type
+
+
+class ExecutingHost:
+    """Performs operations. `arrays` maps each Buffer to its NumPy array; what a variable holds
+    is kept in the variable; `steps` counts what was done, by operation."""
+
+    def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
+        self.arrays = arrays if arrays is not None else {}
+        self.cells: dict[Cell, Any] = {}
+        self.steps: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+
+    def fresh(self, name: str) -> str:
+        self._names[name] += 1
+        return f"{name}_{self._names[name]}"
+
+    def evaluate(self, expr: Expr) -> Any:
+        """The value of a pure expression."""
+        if isinstance(expr, Const):
+            return expr.value
+        if isinstance(expr, Var):
+            return expr.held
+        assert isinstance(expr, Op)
+        if expr.name == "select":
+            chosen = expr.args[1] if self.evaluate(expr.args[0]) else expr.args[2]
+            return self.evaluate(chosen)
+        args = [self.evaluate(a) for a in expr.args]
+        return apply(expr.name, expr.type, expr.args[0].type, args)
+
+    def bind(self, variable: Var, value: Any) -> Var:
+        variable.held = value
+        return variable
+
+    def variable(
+        self,
+        name: str,
+        type: Type,
+        lower: Expr | None = None,
+        upper: Expr | None = None,
+        value: Any = None,
+    ) -> Var:
+        """A variable bound from outside (an input of the kernel)."""
+        return self.bind(Var(self.fresh(name), type, lower, upper), value)
+
+    # ------------------------------------------------------------------ operations of interface.py
+
+    def let(
+        self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
+    ) -> Expr:
+        if isinstance(expr, (Const, Var)):
+            return expr
+        variable = Var(self.fresh(name), expr.type, lower, upper, expr)
+        self.perform_let(variable, expr)
+        return variable
+
+    def perform_let(self, variable: Var, expr: Expr) -> None:
+        self.steps["let"] += 1
+        variable.held = self.evaluate(expr)
+
+    def load(
+        self,
+        buffer: Buffer,
+        index: Expr,
+        name: str = "v",
+        type: Type | None = None,
+        lower: Expr | None = None,
+        upper: Expr | None = None,
+    ) -> Expr:
+        plain = type is None or type == buffer.type
+        variable = Var(
+            self.fresh(name), buffer.type, lower if plain else None, upper if plain else None
+        )
+        self.perform_load(variable, buffer, index)
+        if plain:
+            return variable
+        assert type is not None
+        return self.let(cast(variable, type), name, lower, upper)
+
+    def perform_load(self, variable: Var, buffer: Buffer, index: Expr) -> None:
+        self.steps["load"] += 1
+        variable.held = self.arrays[buffer][self._position(buffer, index)].item()
+
+    def _position(self, buffer: Buffer, index: Expr) -> int:
+        position = self.evaluate(index)
+        if not 0 <= position < len(self.arrays[buffer]):
+            raise Bug(f"{buffer.name}[{position}] of {len(self.arrays[buffer])}")
+        return position
+
+    def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
+        self.steps["store"] += 1
+        position = self._position(buffer, index)
+        self.arrays[buffer][position] = self.evaluate(cast(value, buffer.type))
+
+    def cell(self, init: Expr, name: str = "c") -> Cell:
+        cell = Cell(self.fresh(name), init.type)
+        self.set(cell, init)
+        return cell
+
+    def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
+        variable = Var(self.fresh(cell.name.rsplit("_", 1)[0]), cell.type, lower, upper)
+        self.perform_get(variable, cell)
+        return variable
+
+    def perform_get(self, variable: Var, cell: Cell) -> None:
+        self.steps["get"] += 1
+        variable.held = self.cells[cell]
+
+    def set(self, cell: Cell, value: Expr) -> None:
+        self.steps["set"] += 1
+        self.cells[cell] = self.evaluate(cast(value, cell.type))
+
+    def branch(
+        self,
+        condition: Expr,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        if not isinstance(condition, Const):
+            self.steps["branch"] += 1
+        if self.evaluate(condition):
+            then()
+        elif otherwise is not None:
+            otherwise()
+
+    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
+        while True:
+            test = condition()
+            if isinstance(test, Const) and not test.value:
+                return
+            self.steps["loop"] += 1
+            if not self.evaluate(test):
+                return
+            body()
+
+    def count(
+        self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i"
+    ) -> None:
+        self.perform_count(Var(self.fresh(name), Int64, start, stop), start, stop, body)
+
+    def perform_count(
+        self, variable: Var, start: Expr, stop: Expr, body: Callable[[Expr], None]
+    ) -> None:
+        for i in range(self.evaluate(start), self.evaluate(stop) + 1):
+            self.steps["count"] += 1
+            variable.held = i
+            body(variable)
+
+    def grow(self, buffer: Buffer, size: Expr) -> None:
+        self.steps["grow"] += 1
+        wanted, array = self.evaluate(size), self.arrays[buffer]
+        if wanted > len(array):
+            try:
+                new = np.zeros(max(wanted, 2 * len(array), 4), array.dtype)
+            except (MemoryError, ValueError, OverflowError):
+                raise FinchError("resource", f"no memory for {wanted} entries") from None
+            new[: len(array)] = array
+            self.arrays[buffer] = new
+
+    def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
+        self.steps["fill"] += 1
+        low, high = self.evaluate(start), self.evaluate(stop)
+        if low < high:
+            if low < 0 or high > len(self.arrays[buffer]):
+                raise Bug(f"fill {buffer.name}[{low}:{high}] of {len(self.arrays[buffer])}")
+            self.arrays[buffer][low:high] = self.evaluate(cast(value, buffer.type))
+
+    def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
+        variable = Var(self.fresh(name), Int64, start, stop)
+        self.perform_search(variable, buffer, start, stop, key)
+        return variable
+
+    def perform_search(
+        self, variable: Var, buffer: Buffer, start: Expr, stop: Expr, key: Expr
+    ) -> None:
+        low, high = self.evaluate(start), self.evaluate(stop)
+        part = self.arrays[buffer][low:high]
+        found = int(np.searchsorted(part, self.evaluate(cast(key, buffer.type)), "left"))
+        self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
+        variable.held = low + found
+
+    def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
+        low, high = self.evaluate(start), self.evaluate(stop)
+        self.steps["sort"] += 1 + max(0, high - low)
+        self.arrays[buffer][low:high].sort()
+
+    def fail(
+        self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
+    ) -> None:
+        raise FinchError(kind, message.format(*(self.evaluate(v) for v in values)), span)
+
+
+def run_code(code: Code, host: ExecutingHost) -> None:
+    """Perform recorded statements, one by one."""
+    for statement in code.statements:
+        _run(statement, host)
+
+
+def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
+    match statement:
+        case ir.Let(variable, expr):
+            host.perform_let(variable, expr)
+        case ir.Load(variable, buffer, index):
+            host.perform_load(variable, buffer, index)
+        case ir.Store(buffer, index, value):
+            host.store(buffer, index, value)
+        case ir.Get(variable, cell):
+            host.perform_get(variable, cell)
+        case ir.Set(cell, value):
+            host.set(cell, value)
+        case ir.If(condition, then, otherwise):
+            host.branch(
+                condition, lambda: run_code(then, host), lambda: run_code(otherwise, host)
+            )
+        case ir.While(test, condition, body):
+
+            def look() -> Expr:
+                run_code(test, host)
+                return condition
+
+            host.loop(look, lambda: run_code(body, host))
+        case ir.For(variable, start, stop, body):
+            host.perform_count(variable, start, stop, lambda _: run_code(body, host))
+        case ir.Grow(buffer, size):
+            host.grow(buffer, size)
+        case ir.Fill(buffer, start, stop, value):
+            host.fill(buffer, start, stop, value)
+        case ir.Search(variable, buffer, start, stop, key):
+            host.perform_search(variable, buffer, start, stop, key)
+        case ir.Sort(buffer, start, stop):
+            host.sort(buffer, start, stop)
+        case ir.Fail(kind, message, values, span):
+            host.fail(kind, message, values, span)
+        case _:
+            raise Bug(f"unknown statement {statement!r}")
+
+
+def run_residual(
+    residual: Residual, arrays: Sequence[np.ndarray], inputs: Sequence[Any]
+) -> tuple[ExecutingHost, list[np.ndarray], list[Any]]:
+    """Run a residual program; gives the host (for its steps), the arrays and the outputs."""
+    host = ExecutingHost(dict(zip(residual.buffers, arrays, strict=True)))
+    for variable, value in zip(residual.inputs, inputs, strict=True):
+        variable.held = value
+    run_code(residual.body, host)
+    outputs = [host.cells[cell] for cell in residual.outputs]
+    return host, [host.arrays[b] for b in residual.buffers], outputs

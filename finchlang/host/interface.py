@@ -1,0 +1,75 @@
+"""The operations a rule or a level may ask of its host; `execute.py` performs, `residual.py` records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from finchlang.host.ir import Buffer, Cell, Expr, Var
+from finchlang.source import Span
+from finchlang.types import Type
+
+
+class Host(Protocol):
+    """A host. Positions are Int64 and count from 0; `lower`/`upper` are facts for the prover."""
+
+    def let(
+        self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
+    ) -> Expr:
+        """`expr` evaluated once: a variable, or `expr` itself if it is a constant or variable."""
+
+    def load(
+        self,
+        buffer: Buffer,
+        index: Expr,
+        name: str = "v",
+        type: Type | None = None,
+        lower: Expr | None = None,
+        upper: Expr | None = None,
+    ) -> Expr:
+        """buffer[index] now, cast to `type` if given."""
+
+    def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
+        """buffer[index] = value, cast to the buffer's type."""
+
+    def cell(self, init: Expr, name: str = "c") -> Cell:
+        """A new mutable cell holding `init`."""
+
+    def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
+        """What `cell` holds now."""
+
+    def set(self, cell: Cell, value: Expr) -> None:
+        """Change what `cell` holds."""
+
+    def branch(
+        self,
+        condition: Expr,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        """Run one of the arms; only the possible one if the condition is constant."""
+
+    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
+        """While `condition` holds, run `body`."""
+
+    def count(
+        self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i"
+    ) -> None:
+        """Run `body` for each integer from `start` to `stop`, both included."""
+
+    def grow(self, buffer: Buffer, size: Expr) -> None:
+        """Make room for `size` entries."""
+
+    def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
+        """buffer[start .. stop - 1] = value."""
+
+    def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
+        """The least position p in start..stop with p == stop or buffer[p] >= key."""
+
+    def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
+        """Sort buffer[start .. stop - 1]."""
+
+    def fail(
+        self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
+    ) -> None:
+        """Stop with a FinchError."""

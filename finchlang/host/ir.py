@@ -1,0 +1,283 @@
+"""The host language: a small typed imperative language, on one screen.
+
+Expressions are pure and hash-consed, so equality is identity. Whatever touches memory is a
+statement: a load binds a variable, a cell is read by binding a variable. Constant folding lives
+in the constructor functions of `host/build.py` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+from finchlang.source import Span
+from finchlang.types import Type
+
+# ------------------------------------------------------------------------------------ expressions
+
+
+class Expr:
+    """A pure expression with a `type`."""
+
+    __slots__ = ("type", "__weakref__")
+    type: Type
+
+
+class Const(Expr):
+    """A constant; `value` is a Python bool, int or float that `type` holds."""
+
+    __slots__ = ("value",)
+    _table: ClassVar[WeakValueDictionary] = WeakValueDictionary()
+    value: Any
+
+    def __new__(cls, value: Any, type: Type) -> Const:
+        value = type.wrap(value)
+        key = (repr(value), type)  # tells 0.0 from -0.0, and finds NaN again
+        found = cls._table.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.value, found.type = value, type
+            cls._table[key] = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"{self.value}::{self.type}"
+
+
+class Var(Expr):
+    """A variable bound once; each Var is its own. `lower`/`upper` are known inclusive bounds
+    (expressions of the same type) and `definition` the expression it was bound to, if any: facts
+    for the prover, not part of the meaning. `held` belongs to the executing host alone."""
+
+    __slots__ = ("name", "lower", "upper", "definition", "held")
+    held: Any
+
+    def __init__(
+        self,
+        name: str,
+        type: Type,
+        lower: Expr | None = None,
+        upper: Expr | None = None,
+        definition: Expr | None = None,
+    ):
+        self.name, self.type = name, type
+        self.lower, self.upper, self.definition = lower, upper, definition
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Op(Expr):
+    """A primitive operation of OPS on `args`; integers wrap around at their width."""
+
+    __slots__ = ("name", "args")
+    _table: ClassVar[WeakValueDictionary] = WeakValueDictionary()
+    name: str
+    args: tuple[Expr, ...]
+
+    def __new__(cls, name: str, args: tuple[Expr, ...], type: Type) -> Op:
+        key = (name, args, type)
+        found = cls._table.get(key)
+        if found is None:
+            found = object.__new__(cls)
+            found.name, found.args, found.type = name, args, type
+            cls._table[key] = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.args))})"
+
+
+#: name → number of arguments. Arguments of arithmetic have the result's type; comparisons have
+#: equal argument types and give Bool; `select` is (Bool, T, T); `cast` takes any type to `type`.
+#: `and`/`or`/`xor`/`not` are logical on Bool and bitwise on integers. `idiv` truncates, `irem`
+#: has the dividend's sign, and both give 0 for a divisor 0 (as NumPy does). `ipow` is integer
+#: power by a non-negative Int64 exponent (0 for a negative one). `shr` keeps the sign of signed
+#: integers; a shift count of the width or more gives 0 (or all sign bits). `min`/`max` let NaN win.
+#: float → integer `cast` truncates and saturates; NaN gives 0.
+OPS: dict[str, int] = {
+    **dict.fromkeys(("add", "sub", "mul", "fdiv", "idiv", "irem", "ipow", "fpow", "fmod"), 2),
+    **dict.fromkeys(("min", "max", "and", "or", "xor", "shl", "shr", "copysign", "atan2"), 2),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
+    **dict.fromkeys(("neg", "not", "cast", "abs", "floor", "ceil", "trunc", "round"), 1),
+    **dict.fromkeys(("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "isnan"), 1),
+    **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p"), 1),
+    "select": 3,
+}
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))
+
+
+# -------------------------------------------------------------------------------- memory and cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """A growable array of `type`, indexed from 0; each Buffer is its own."""
+
+    name: str
+    type: Type
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """A mutable local variable; each Cell is its own."""
+
+    name: str
+    type: Type
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# ------------------------------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Stmt:
+    """What every statement is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Stmt):
+    """`variable = expr`, bound once."""
+
+    variable: Var
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Stmt):
+    """`variable = buffer[index]`."""
+
+    variable: Var
+    buffer: Buffer
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Stmt):
+    """`buffer[index] = value`."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Stmt):
+    """`variable = cell`, the cell's content now."""
+
+    variable: Var
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Set(Stmt):
+    """`cell = value`."""
+
+    cell: Cell
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class If(Stmt):
+    """Run `then` or `otherwise`."""
+
+    condition: Expr
+    then: Code
+    otherwise: Code
+
+
+@dataclass(frozen=True, slots=True)
+class While(Stmt):
+    """Run `test`, leave if `condition` (which may use what `test` binds) is false, run `body`,
+    and again."""
+
+    test: Code
+    condition: Expr
+    body: Code
+
+
+@dataclass(frozen=True, slots=True)
+class For(Stmt):
+    """Run `body` for `variable` from `start` to `stop`, both included (Int64)."""
+
+    variable: Var
+    start: Expr
+    stop: Expr
+    body: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Grow(Stmt):
+    """Make room for at least `size` entries in `buffer`; new entries are undefined."""
+
+    buffer: Buffer
+    size: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fill(Stmt):
+    """`buffer[start], ..., buffer[stop - 1] = value`; nothing if stop <= start."""
+
+    buffer: Buffer
+    start: Expr
+    stop: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Stmt):
+    """`variable` = the least position p in start..stop with p == stop or buffer[p] >= key, for
+    entries sorted from start to stop - 1; steps grow with the logarithm of p - start."""
+
+    variable: Var
+    buffer: Buffer
+    start: Expr
+    stop: Expr
+    key: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Stmt):
+    """Sort buffer[start .. stop - 1] (integers) in ascending order."""
+
+    buffer: Buffer
+    start: Expr
+    stop: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Fail(Stmt):
+    """Stop with an error of `kind`; `message` has a `{}` for each of `values`."""
+
+    kind: str
+    message: str
+    values: tuple[Expr, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Statements in order. A variable is visible from its binding to the end of its Code, and in
+    the Codes nested there."""
+
+    statements: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residual:
+    """A residual program: what a kernel became. `inputs` are variables given from outside (sizes,
+    counts, script numbers), `buffers` the arrays it works on, `outputs` the cells whose final
+    contents are handed back. A buffer that no statement stores to, fills, sorts or grows is frozen.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Cell, ...]
+    body: Code

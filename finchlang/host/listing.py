@@ -1,0 +1,178 @@
+"""A residual program as a text to read: deterministic, and complete but for the places of errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from finchlang.host import ir
+from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Residual, Stmt, Var
+from finchlang.source import Bug
+from finchlang.types import Bool, Float64, Int64
+
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "fdiv": "/",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "&",
+    "or": "|",
+    "shl": "<<",
+    "shr": ">>",
+}
+_PREFIX = {"neg": "-", "not": "!"}
+_NAMES = {"idiv": "div", "irem": "rem", "select": "ifelse", "fpow": "pow", "ipow": "pow"}
+
+
+def text(residual: Residual) -> str:
+    """The listing of `residual`.
+
+    Variables and cells are bound with their types (`p: Int64 = ...`; `cell c: Int64 := ...` where a
+    cell is first set). Equal names are told apart by numbers in the order of first appearance, so
+    the listing does not depend on how a residual came about, and equal listings mean the same.
+    """
+    return _Listing(residual).text()
+
+
+class _Listing:
+    def __init__(self, residual: Residual):
+        self.residual = residual
+        self.lines: list[str] = []
+        self.names: dict[Any, str] = {}
+        self.used: set[str] = set()
+
+    def text(self) -> str:
+        residual = self.residual
+        buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
+        inputs = [f"{self.name(v)}: {v.type}" for v in residual.inputs]
+        head = f"kernel {residual.name}({', '.join(buffers)}; {', '.join(inputs)})"
+        self.code(residual.body, 1)
+        outputs = [f"{self.name(c)}: {c.type}" for c in residual.outputs]
+        if outputs:
+            self.lines.append(f"    return {', '.join(outputs)}")
+        return "\n".join([head, *self.lines, "end", ""])
+
+    def name(self, thing: Var | Cell | Buffer) -> str:
+        """The name a thing is listed by: its own, without the number its maker gave it."""
+        found = self.names.get(thing)
+        if found is None:
+            base = re.sub(r"_\d+$", "", thing.name) or thing.name
+            found, number = base, 1
+            while found in self.used:
+                number += 1
+                found = f"{base}_{number}"
+            self.used.add(found)
+            self.names[thing] = found
+        return found
+
+    # ------------------------------------------------------------------------------- expressions
+
+    def expr(self, expr: Expr, inside: bool = False) -> str:
+        """`inside` an operator, an operator is put in parentheses."""
+        if isinstance(expr, Const):
+            return _constant(expr)
+        if isinstance(expr, Var):
+            return self.name(expr)
+        assert isinstance(expr, Op)
+        if expr.name in _INFIX:
+            left, right = (self.expr(arg, True) for arg in expr.args)
+            result = f"{left} {_INFIX[expr.name]} {right}"
+            if expr.name == "add" and right.startswith("-"):
+                result = f"{left} - {right[1:]}"
+            return f"({result})" if inside else result
+        args = [self.expr(arg) for arg in expr.args]
+        if expr.name in _PREFIX:
+            return f"{_PREFIX[expr.name]}{self.expr(expr.args[0], True)}"
+        name = str(expr.type) if expr.name == "cast" else _NAMES.get(expr.name, expr.name)
+        return f"{name}({', '.join(args)})"
+
+    # -------------------------------------------------------------------------------- statements
+
+    def code(self, code: Code, depth: int) -> None:
+        for statement in code.statements:
+            self.statement(statement, depth)
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def bind(self, depth: int, variable: Var, value: str) -> None:
+        self.line(depth, f"{self.name(variable)}: {variable.type} = {value}")
+
+    def statement(self, statement: Stmt, depth: int) -> None:
+        match statement:
+            case ir.Let(variable, expr):
+                self.bind(depth, variable, self.expr(expr))
+            case ir.Load(variable, buffer, index):
+                self.bind(depth, variable, f"{self.name(buffer)}[{self.expr(index)}]")
+            case ir.Store(buffer, index, value):
+                place = f"{self.name(buffer)}[{self.expr(index)}]"
+                self.line(depth, f"{place} = {self.expr(value)}")
+            case ir.Get(variable, cell):
+                self.bind(depth, variable, self.name(cell))
+            case ir.Set(cell, value):
+                content = self.expr(value)
+                place = self.name(cell) if cell in self.names else self.new_cell(cell)
+                self.line(depth, f"{place} := {content}")
+            case ir.If(condition, then, otherwise):
+                self.line(depth, f"if {self.expr(condition)}")
+                self.code(then, depth + 1)
+                if otherwise.statements:
+                    self.line(depth, "else")
+                    self.code(otherwise, depth + 1)
+                self.line(depth, "end")
+            case ir.While(test, condition, body):
+                self.loop(test, condition, body, depth)
+            case ir.For(variable, start, stop, body):
+                span = f"{self.expr(start, True)}:{self.expr(stop, True)}"
+                self.line(depth, f"for {self.name(variable)} = {span}")
+                self.code(body, depth + 1)
+                self.line(depth, "end")
+            case _:
+                self.line(depth, self.simple(statement))
+
+    def new_cell(self, cell: Cell) -> str:
+        return f"cell {self.name(cell)}: {cell.type}"
+
+    def loop(self, test: Code, condition: Expr, body: Code, depth: int) -> None:
+        if not test.statements:
+            self.line(depth, f"while {self.expr(condition)}")
+        else:
+            self.line(depth, "while begin")
+            self.code(test, depth + 2)
+            self.line(depth + 2, self.expr(condition))
+            self.line(depth + 1, "end")
+        self.code(body, depth + 1)
+        self.line(depth, "end")
+
+    def simple(self, statement: Stmt) -> str:
+        """The line of a statement that reads like a call."""
+        match statement:
+            case ir.Grow(buffer, size):
+                return f"grow({self.name(buffer)}, {self.expr(size)})"
+            case ir.Fill(buffer, start, stop, value):
+                bounds = f"{self.expr(start)}, {self.expr(stop)}"
+                return f"fill({self.name(buffer)}, {bounds}, {self.expr(value)})"
+            case ir.Sort(buffer, start, stop):
+                return f"sort({self.name(buffer)}, {self.expr(start)}, {self.expr(stop)})"
+            case ir.Search(variable, buffer, start, stop, key):
+                args = ", ".join(self.expr(e) for e in (start, stop, key))
+                bound = f"{self.name(variable)}: {variable.type}"
+                return f"{bound} = search({self.name(buffer)}, {args})"
+            case ir.Fail(kind, message, values):
+                extra = "".join(f", {self.expr(v)}" for v in values)
+                return f"fail({kind!r}, {message!r}{extra})"
+        raise Bug(f"no listing of the statement {statement!r}")
+
+
+def _constant(expr: Const) -> str:
+    """As Julia writes it; the type is written unless it is Bool, Int64 or Float64."""
+    value = {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(repr(expr.value), repr(expr.value))
+    if expr.type == Bool:
+        return value.lower()
+    return value if expr.type in (Int64, Float64) else f"{expr.type}({value})"

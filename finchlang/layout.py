@@ -1,0 +1,195 @@
+"""What depends on line ends and blanks: tokens of the lexer → the tokens of the grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lark import Token
+
+# fmt: off
+#: Tokens an operand may end with: a minus after one is infix, a `(` right after one is a call.
+OPERAND_ENDS = {
+    "NAME", "NUMBER", "STRING", "RPAR", "RBRACK", "RCURLY", "UNDERSCORE", "END", "DIR",
+}
+OPERAND_STARTS = {
+    "NAME", "NUMBER", "STRING", "LPAR", "LBRACK", "NOT", "TILDE", "DIR", "UNDERSCORE",
+}
+CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY"}
+#: A statement goes on in the next line after one of these.
+CONTINUES = {
+    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
+    "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
+    "ELSE_COLON", "IN",
+}
+BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION"}
+NO_SEPARATOR_BEFORE = {"END", "ELSE", "ELSEIF", "RPAR", "RBRACK", "RCURLY"}
+# fmt: on
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+
+
+class Fault(Exception):
+    """A fault found at a token; `incomplete` if more input could mend it."""
+
+    def __init__(self, message: str, token: Token, hint: str | None = None, incomplete=False):
+        super().__init__(message)
+        self.message, self.token, self.hint, self.incomplete = message, token, hint, incomplete
+
+
+@dataclass(slots=True)
+class Frame:
+    """An open bracket or block, and how many `?` in it still wait for their colon."""
+
+    opener: Token | None
+    kind: str  # "file", "block", "else", "(", "[", "array", "{"
+    indent: int = 0  # the column of the first token in the opener's line
+    queries: int = 0
+
+
+class Layout:
+    """The stage between Lark's lexer and its parser. Holds no state between texts.
+
+    Line ends separate statements, except in brackets and after an operator or a comma. In an array
+    they separate rows, as `;` does, and blanks separate elements, as in `[1 -2; 3 4]`.
+    """
+
+    #: terminals that only this stage sees, which Lark would otherwise drop as unused
+    always_accept = ("NEWLINE", "MACRO", "SEMI", "LPAR", "LBRACK", "MINUS")
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        return _Run(stream).tokens()
+
+
+class _Run:
+    """One pass over the tokens of one text."""
+
+    def __init__(self, stream: Iterator[Token]):
+        self.stream = stream
+        self.frames = [Frame(None, "file")]
+        self.suspect: Token | None = None
+        self.line, self.indent = 0, 0  # the line of the last token, and where its first one stood
+
+    def tokens(self) -> Iterator[Token]:
+        frames = self.frames
+        previous = Token("_SEP", "")  # nothing to separate yet
+        previous.end_pos = 0
+        separator: Token | None = None
+        token = next(self.stream, None)
+        while token is not None:
+            following = next(self.stream, None)
+            kind, before = token.type, previous.type
+            if kind == "NEWLINE" or (kind == "SEMI" and frames[-1].kind not in BRACKETS):
+                if separator is None and self._separates(token, before):
+                    separator = token
+                token = following
+                continue
+            if separator is not None:
+                if kind not in NO_SEPARATOR_BEFORE:
+                    row = frames[-1].kind == "array"
+                    frames[-1].queries = 0
+                    before = "ROW" if row else "_SEP"
+                    yield separator.update(type=before)
+                separator = None
+            elif frames[-1].kind == "array" and self._new_element(previous, token, following):
+                before = "BLANK"
+                yield token.update(type="BLANK", value="")
+            token = self._refined(token, before, token.start_pos == previous.end_pos)
+            self._nest(token, before)
+            if token.type != "PREFIX_PLUS":
+                yield token
+            previous, token = token, following
+        if len(frames) > 1:
+            self._unclosed(self.suspect or frames[-1].opener, incomplete=True)
+
+    def _separates(self, token: Token, before: str) -> bool:
+        """Whether a line end or `;` after a token of type `before` separates anything."""
+        kind = self.frames[-1].kind
+        if token.type == "SEMI":
+            return before not in ("_SEP", "LBRACK")
+        if kind in BRACKETS:
+            return False
+        return before not in CONTINUES and before not in ("_SEP", "LBRACK")
+
+    @staticmethod
+    def _new_element(previous: Token, token: Token, following: Token | None) -> bool:
+        """Whether the blanks before `token` separate two elements of an array."""
+        if previous.type not in OPERAND_ENDS or previous.end_pos == token.start_pos:
+            return False
+        if token.type in OPERAND_STARTS:
+            return True
+        sign = token.type == "MINUS" or token == "+"
+        return sign and following is not None and following.start_pos == token.end_pos
+
+    def _refined(self, token: Token, before: str, adjacent: bool) -> Token:
+        """The token under the name the grammar knows it by in this place."""
+        kind = token.type
+        if kind == "LPAR" and adjacent and before in CALLABLE_ENDS:
+            return token.update(type="LCALL")
+        if kind == "LBRACK" and adjacent and before in CALLABLE_ENDS:
+            return token.update(type="LSUB")
+        if kind == "MINUS" and before not in OPERAND_ENDS:
+            return token.update(type="NEG")
+        if kind == "SUM_OP" and token == "+" and before not in OPERAND_ENDS:
+            return token.update(type="PREFIX_PLUS")
+        if kind == "COLON" and self.frames[-1].queries:
+            self.frames[-1].queries -= 1
+            return token.update(type="ELSE_COLON")
+        return token
+
+    def _nest(self, token: Token, before: str) -> None:
+        """Open or close what `token` opens or closes."""
+        kind, frames = token.type, self.frames
+        if token.line != self.line:
+            self.line, self.indent = token.line or 0, token.column or 0
+        if kind in ("LPAR", "LCALL", "LSUB", "LCURLY"):
+            frames.append(Frame(token, str(token), self.indent))
+        elif kind == "LBRACK":
+            frames.append(Frame(token, "array", self.indent))
+        elif kind in BLOCK_STARTS:
+            frames.append(Frame(token, "block", self.indent))
+        elif kind == "QUERY":
+            frames[-1].queries += 1
+        elif kind in ("RPAR", "RBRACK", "RCURLY"):
+            opener = frames[-1].opener
+            if opener is None or opener not in BRACKETS:
+                if not any(f.opener is not None and f.opener in BRACKETS for f in frames):
+                    raise Fault(f"this `{token}` closes nothing", token)
+                self._unclosed(opener)
+            elif BRACKETS[opener] != token:
+                raise Fault(f"`{opener}` is closed by `{BRACKETS[opener]}`, not `{token}`", token)
+            frames.pop()
+        elif kind == "END":
+            self._end(token)
+        elif kind in ("ELSE", "ELSEIF"):
+            opener = frames[-1].opener
+            if opener is None or opener.type != "IF":
+                if any(f.opener is not None and f.opener.type == "IF" for f in frames):
+                    self._unclosed(opener)
+                raise Fault(f"this `{token}` belongs to no `if`", token)
+            if frames[-1].kind == "else":
+                raise Fault(f"this `{token}` comes after the `else`", token)
+            frames[-1].kind = "block" if kind == "ELSEIF" else "else"
+
+    def _end(self, token: Token) -> None:
+        frame = self.frames[-1]
+        if frame.kind == "file":
+            raise Fault(
+                "this `end` closes nothing", token, "one `end` closes all of `for j = _, i = _`"
+            )
+        if frame.kind == "[":
+            raise Fault("`end` is not an index here", token, "give the size, as in `x[length(x)]`")
+        if frame.kind not in ("block", "else"):
+            self._unclosed(frame.opener)
+        opener = frame.opener
+        assert opener is not None
+        outdented = token.column == self.indent < frame.indent
+        if outdented and any(f.indent == token.column for f in self.frames):
+            # an `end` further left than what it closes: that one's own `end` may be missing
+            self.suspect = self.suspect or opener
+        self.frames.pop()
+
+    def _unclosed(self, opener: Token | None, incomplete: bool = False) -> None:
+        assert opener is not None
+        closer = BRACKETS.get(opener)
+        how = f"a `{closer}`" if closer else "an `end`"
+        raise Fault(f"this `{opener}` is not closed by {how}", opener, None, incomplete)

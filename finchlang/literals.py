@@ -1,0 +1,109 @@
+"""Number and string literals: what their text means, and what may be wrong with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from finchlang.source import FinchError, Span
+from finchlang.syntax import Call, Literal, Node, Variable
+from finchlang.types import Float32, Type
+
+_HEX = re.compile(r"0[xX][0-9a-fA-F]+\Z")
+_BINARY = re.compile(r"0[bB][01]+\Z")
+_INTEGER = re.compile(r"\d+(_\d+)*\Z")
+_FLOAT = re.compile(
+    r"(?P<digits>\d+(_\d+)*\.?(\d+(_\d+)*)?|\.\d+(_\d+)*)((?P<mark>[eEf])(?P<power>[+-]?\d+))?\Z"
+)
+_SPECIAL = re.compile(r"(Inf|NaN)(32|64)?\Z")
+
+#: One stretch of a string: an escape, `$(`, `$name`, or text.
+STRING_PART = re.compile(
+    r"\\x[0-9a-fA-F]{1,2}|\\u[0-9a-fA-F]{1,4}|\\U[0-9a-fA-F]{1,8}|\\."
+    r"|\$\(|\$[^\W\d]\w*|[^\\$]+|\$",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "$": "$", "\n": ""}
+
+
+def number(text: str, span: Span) -> tuple[Any, str | None]:
+    """The value of a number's text, and the name of its type where it is not Int64 or Float64.
+
+    `0x` and `0b` literals are the unsigned type their digits need, as in Julia: `0x00` is UInt8,
+    `0x0000` UInt16. `1f0` is Float32. Anything else that looks like a number is a syntax error.
+    """
+    if _INTEGER.match(text):
+        value = int(text.replace("_", ""))
+        if value >= 1 << 63:
+            raise _bad(text, span, "it does not fit Int64; UInt64 is written with `0x`")
+        return value, None
+    for pattern, base, bits in ((_HEX, 16, 4), (_BINARY, 2, 1)):
+        if pattern.match(text):
+            width = max(8, 1 << ((len(text) - 2) * bits - 1).bit_length())
+            if width > 64:
+                raise _bad(text, span, "it has more digits than UInt64")
+            return int(text[2:], base), f"UInt{width}"
+    if special := _SPECIAL.match(text):
+        return float(special[1]), "Float32" if special[2] == "32" else None
+    if decimal := _FLOAT.match(text):
+        real = float(f"{decimal['digits'].replace('_', '')}e{decimal['power'] or 0}")
+        return (_rounded(real, Float32), "Float32") if decimal["mark"] == "f" else (real, None)
+    letters = re.match(r"([\d.]+)(?![xXbBoOeEf])([^\W\d_]\w*)\Z", text)
+    hint = f"a product is written `{letters[1]} * {letters[2]}`" if letters else None
+    raise _bad(text, span, hint)
+
+
+def _bad(text: str, span: Span, hint: str | None) -> FinchError:
+    return FinchError("syntax", f"`{text}` is not a number", span, hint)
+
+
+def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -> Node:
+    """`Float32(0)` as a literal of that type; a call, where the argument is no literal number.
+
+    A number the type cannot hold is a syntax error.
+    """
+    value = argument.value if isinstance(argument, Literal) else None
+    if not isinstance(value, (bool, int, float)):
+        return Call(op, (argument,), span=span)
+    if type.is_float:
+        return Literal(_rounded(value, type), type.name, span=span)
+    if not math.isfinite(value) or type.wrap(value) != value:
+        raise FinchError("syntax", f"{type} cannot hold {value}", argument.span)
+    return Literal(type.wrap(value), type.name, span=span)
+
+
+def _rounded(value: float, type: Type) -> float:
+    with np.errstate(over="ignore"):  # too large for Float32 is Inf
+        return type.wrap(value)
+
+
+def escaped(piece: str, span: Span) -> str:
+    """The character an escape such as `\\n` or `\\u00e9` stands for."""
+    if piece[1] in "xuU" and len(piece) > 2:
+        code = int(piece[2:], 16)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise FinchError("syntax", f"`{piece}` is not a character", span)
+        return chr(code)
+    if piece[1] not in _ESCAPES:
+        hint = "a backslash itself is written `\\\\`"
+        raise FinchError("syntax", f"unknown escape `{piece}` in a string", span, hint)
+    return _ESCAPES[piece[1]]
+
+
+def closing(text: str, start: int) -> int:
+    """Where the parenthesis opened just before `start` is closed; strings within are skipped."""
+    depth, in_string, at = 1, False, start
+    while True:
+        character = text[at]
+        if character == "\\" and in_string:
+            at += 1
+        elif character == '"':
+            in_string = not in_string
+        elif not in_string and character in "()":
+            depth += 1 if character == "(" else -1
+            if depth == 0:
+                return at
+        at += 1

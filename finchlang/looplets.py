@@ -1,0 +1,167 @@
+"""The looplets (Finch'25 Table 2, Looplets'23 section 4): data that describes how to iterate over
+one dimension of a tensor. What they mean is written in `rules/loops.py`.
+
+Where a looplet needs code, it holds a Python function over host operations. A *payload* is what a
+leaf looplet gives for one coordinate: a Literal, a Value, a fiber of the dimensions that are left,
+or a looplet again. Looplets are nodes so that they can stand where a tensor stands in an access;
+each is its own (compared by identity), because each carries state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.syntax import Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looplet(Node):
+    """What every looplet is."""
+
+    is_leaf: ClassVar[bool] = True  # generic walks do not look inside
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup(Looplet):
+    """A randomly accessible region: `body(host, i)` is the payload at coordinate i."""
+
+    body: Callable[[Host, Expr], Node]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run(Looplet):
+    """A constant region: `body` is the payload at every coordinate."""
+
+    body: Node
+
+    def __str__(self) -> str:
+        return f"Run({self.body})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spike(Looplet):
+    """A run of payload `body`, then the single payload `tail` at the last coordinate.
+
+    `end` is that coordinate. A level may leave it out: then it is the end of the phase, stepper or
+    jumper the spike stands in, which sets it. A region cut off before `end` sees the run only.
+    """
+
+    body: Node
+    tail: Node
+    end: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Phase(Looplet):
+    """`body` on the coordinates start..stop; an end left out is the region's own."""
+
+    body: Node
+    start: Expr | None = None
+    stop: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence(Looplet):
+    """Phases one after the other; together they cover the region. A phase's start may be left out:
+    it begins where the one before ends."""
+
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch(Looplet):
+    """`head` if `condition` holds, else `tail`."""
+
+    condition: Expr
+    head: Node
+    tail: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thunk(Looplet):
+    """Work to be done before and after. `preamble(host)` does the first part and gives the body;
+    `epilogue(host)` does the last. Both run once for all the places the looplet stands in."""
+
+    preamble: Callable[[Host], tuple[Node, Callable[[Host], None] | None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps(Looplet):
+    """What steppers and jumpers have in common: any number of looplets, one after the other.
+
+    `seek(host, i)` moves to the one that holds coordinate i, `stride(host)` is the last coordinate
+    of the current one, `body(host)` the current one, `next(host)` moves on by one. `last` is the
+    last coordinate of all.
+    """
+
+    seek: Callable[[Host, Expr], None]
+    stride: Callable[[Host], Expr]
+    body: Callable[[Host], Node]
+    next: Callable[[Host], None]
+    last: Expr | None = None
+    positions: Positions | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepper(Steps):
+    """A stepper: takes the smallest stride of all steppers in the loop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Jumper(Steps):
+    """A jumper: the largest stride of all jumpers leads, the others follow as steppers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shift(Looplet):
+    """`body` moved by `delta`: coordinate i of the loop is coordinate i - delta of the body
+    (Looplets'23 section 8)."""
+
+    body: Node
+    delta: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AcceptRun(Looplet):
+    """On the left of an assignment: a writer that takes one value for a whole region.
+    `body(host, start, stop)` is the payload that writes coordinates start..stop."""
+
+    body: Callable[[Host, Expr, Expr], Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """What the derived rule `Positions` needs to know of a stepper over spikes: they are at
+    positions start..stop-1 of sorted storage; `coordinate(host, q)` is the
+    coordinate of position q and `tail(host, q, i)` the payload there, `fill` the payload between."""
+
+    start: Expr
+    stop: Expr
+    coordinate: Callable[[Host, Expr], Expr]
+    tail: Callable[[Host, Expr, Expr], Node]
+    fill: Node
+    locate: Callable[[Host, Expr], Expr]  # the first position at or after a coordinate
+
+
+def set_end(looplet: Any, end: Expr | None) -> Any:
+    """`looplet` with the end of the spikes in it set, where they leave it to their surroundings."""
+    match looplet:
+        case Spike(body, tail, None) if end is not None:
+            return Spike(body, tail, end)
+        case Switch(condition, head, tail):
+            return Switch(condition, set_end(head, end), set_end(tail, end))
+        case Thunk(preamble):
+
+            def inner(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+                body, epilogue = preamble(host)
+                return set_end(body, end), epilogue
+
+            return Thunk(inner)
+    return looplet

@@ -1,0 +1,172 @@
+"""Text → AST: `parse_script`, `parse_kernel`, and `is_incomplete` for the prompt."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from functools import cache, lru_cache
+from importlib import resources
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import lark
+from lark import UnexpectedCharacters, UnexpectedToken
+
+from finchlang.build import Builder
+from finchlang.complain import Incomplete, unexpected_character, unexpected_token
+from finchlang.layout import Fault, Layout
+from finchlang.source import FinchError, Source, Span
+from finchlang.syntax import Node, Script
+
+
+@lru_cache(maxsize=256)
+def parse_script(text: str, name: str = "<input>") -> Script:
+    """A script (a file, or what was typed at the prompt) as a tree.
+
+    `name` is what messages call the text. Raises FinchError of kind syntax, with a place.
+    """
+    return _parse(text, name, "script")
+
+
+@lru_cache(maxsize=256)
+def parse_kernel(text: str, name: str = "<kernel>") -> Node:
+    """A kernel without its `@finch` as a tree (Finch'25 Fig 8a); several statements are a Block.
+
+    Raises FinchError of kind syntax, with a place.
+    """
+    return _parse(text, name, "program")
+
+
+def is_incomplete(text: str) -> bool:
+    """Whether more input could complete `text`: a block, bracket or string is open, or it ends
+    where an operand must follow. False for what is right, or wrong whatever follows."""
+    try:
+        parse_script(text)
+    except Incomplete:
+        return True
+    except FinchError:
+        return False
+    return False
+
+
+# ----------------------------------------------------------------------------------------- parser
+
+_builder = Builder()
+_lock = RLock()  # the builder knows one text at a time
+
+
+def _parse(text: str, name: str, start: str) -> Any:
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    source = Source(text, name)
+    with _lock:
+        _builder.source = source
+        return _run(source, _without_block_comments(source), start)
+
+
+def _run(source: Source, text: str, start: str) -> Any:
+    """`text` (all of the source, or a part of it where it stands) parsed from `start`."""
+    try:
+        return _lark().parse(text, start=start)
+    except Fault as fault:
+        raise _placed(fault, source) from None
+    except UnexpectedToken as error:
+        raise unexpected_token(error, source, start) from None
+    except UnexpectedCharacters as error:
+        raise unexpected_character(error, source, text) from None
+    except RecursionError:
+        raise FinchError("resource", "this expression is nested too deeply") from None
+
+
+def _expression_at(text: str, line: int, column: int) -> Node:
+    """The expression `text`, which stands at that line and column of what is being parsed."""
+    source = _builder.source
+    if not text.strip():
+        place = Span(source, line, column, line, column)
+        raise FinchError("syntax", "an expression is expected here", place)
+    try:
+        return _run(source, "\n" * (line - 1) + " " * (column - 1) + text, "interpolation")
+    except Incomplete as error:  # what is missing cannot follow: a quote or `>>=` does
+        raise FinchError(error.kind, error.message, error.span, error.hint) from None
+
+
+_builder.expression_at = _expression_at
+
+
+def _placed(fault: Fault, source: Source) -> FinchError:
+    token = fault.token
+    assert token.line and token.column and token.end_line and token.end_column
+    span = Span(source, token.line, token.column, token.end_line, token.end_column)
+    kind = Incomplete if fault.incomplete else FinchError
+    return kind("syntax", fault.message, span, fault.hint)
+
+
+_COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|#=|=#|#[^\n]*', re.DOTALL)
+
+
+def _without_block_comments(source: Source) -> str:
+    """The text with `#= ... =#`, which may be nested, turned into blanks; places stay the same."""
+    text = source.text
+    if "#=" not in text:
+        return text
+    pieces: list[str] = []
+    opened: list[int] = []
+    done = at = 0
+    while found := _COMMENT_OR_STRING.search(text, at):
+        at = found.end()
+        if found[0] == "#=":
+            opened.append(found.start())
+        elif opened:
+            if found[0] == "=#":
+                start = opened.pop()
+                if not opened:
+                    pieces += text[done:start], re.sub(r"[^\n]", " ", text[start:at])
+                    done = at
+            else:
+                at = found.start() + 1  # in a comment neither quotes nor `#` mean anything
+    if opened:
+        line, column = (
+            text.count("\n", 0, opened[0]) + 1,
+            opened[0] - text.rfind("\n", 0, opened[0]),
+        )
+        span = Span(source, line, column, line, column + 2)
+        raise Incomplete("syntax", "this `#=` is not closed by a `=#`", span)
+    return "".join(pieces) + text[done:]
+
+
+@cache
+def _lark() -> lark.Lark:
+    """The parser, built on first use. Its tables are kept in the user's cache directory."""
+    grammar = _grammar()
+    key = hashlib.sha256((grammar + lark.__version__).encode()).hexdigest()[:16]
+    return lark.Lark(
+        grammar,
+        parser="lalr",
+        lexer="basic",
+        postlex=Layout(),
+        transformer=_builder,
+        start=["script", "program", "interpolation"],
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+        cache=_cache_file(f"grammar-{key}.tables"),
+    )
+
+
+def _grammar() -> str:
+    try:
+        return resources.files("finchlang.grammar").joinpath("finch.lark").read_text("utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
+        here = Path(__file__).parent.parent / "grammar" / "finch.lark"
+        return here.read_text("utf-8")
+
+
+def _cache_file(name: str) -> Any:
+    """Where to keep a file between runs (`FINCH_CACHE_DIR`, else ~/.cache/finchlang); False where
+    nothing can be kept. Lark takes a damaged file as a missing one."""
+    try:
+        folder = Path(os.environ.get("FINCH_CACHE_DIR") or Path.home() / ".cache" / "finchlang")
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return False
+    return str(folder / name) if os.access(folder, os.W_OK) else False

@@ -1,0 +1,175 @@
+"""The engine: picks the first applicable rule, again and again. That is its whole job.
+
+A rule is an object in a table, with the paper's name and the rule itself as its docstring. Its
+function looks at a term and a state and gives None if it does not apply, or the term that is left
+to run and the state after what it did through the host. A rule never asks which host it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Looplet
+from finchlang.rewrite import children, map_children
+from finchlang.source import Bug
+from finchlang.syntax import EMPTY, Access, Extent, Index, Loop, Node, Value
+from finchlang.tensors.level import TensorLike
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber; t is
+    in the host; d, the scopes of declarations, was settled by the life cycle pass."""
+
+    host: Host
+    tensors: Mapping[str, TensorLike]
+
+    def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
+        return replace(self, tensors={**self.tensors, **changes})
+
+
+#: what a rule gives: the rest of the term to run, and the state now
+Step = tuple[Node, State]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A row of the rule table."""
+
+    name: str
+    apply: Callable[[Machine, Node, State], Step | None]
+    is_derived: bool = False
+
+    @property
+    def statement(self) -> str:
+        """The rule as it is written in its docstring."""
+        return self.apply.__doc__ or ""
+
+
+def rule(name: str, is_derived: bool = False) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a function the rule called `name`."""
+    return lambda function: Rule(name, function, is_derived)
+
+
+class Tracer(Protocol):
+    """Is told of each rule that was applied: its name, the term before, and the term after (None
+    once the rule has run it to the end)."""
+
+    def __call__(self, name: str, before: Node, after: Node | None, depth: int) -> None: ...
+
+
+class Machine:
+    """Runs terms by the rules of a table, in their order of priority."""
+
+    def __init__(self, rules: Iterable[Rule], tracer: Tracer | None = None):
+        self.rules = tuple(rules)
+        self.tracer = tracer
+        self.depth = 0
+
+    def run(self, term: Node, state: State) -> State:
+        """Run a statement to its end; gives the state after it."""
+        self.depth += 1
+        while term != EMPTY:
+            term, state = self.step(term, state)
+        self.depth -= 1
+        return state
+
+    def step(self, term: Node, state: State) -> Step:
+        """Apply the first applicable rule."""
+        for candidate in self.rules:
+            result = candidate.apply(self, term, state)
+            if result is not None:
+                if self.tracer is not None:
+                    self.tracer(candidate.name, term, result[0], self.depth)
+                return result
+        raise Bug(f"no rule applies to {term!r}")
+
+    def arm(self, name: str, term: Node, state: State) -> Callable[[], None]:
+        """Running `term` as one arm of a branch or the body of a loop, traced under `name`."""
+
+        def run() -> None:
+            if self.tracer is not None:
+                self.tracer(name, term, term, self.depth)
+            self.run(term, state)
+
+        return run
+
+
+# ----------------------------------------------------------------------- places in a term (E[...])
+
+
+def find(term: Node, kind: type[Any]) -> Any:
+    """The first looplet of `kind` that stands in an access of `term`, or None."""
+    for access in _accesses(term):
+        if isinstance(access.tensor, kind):
+            return access.tensor
+    return None
+
+
+def find_all(term: Node, kind: type[Any]) -> list[Any]:
+    """The looplets of `kind` in the accesses of `term`, each once, in order."""
+    found: dict[int, Any] = {}
+    for access in _accesses(term):
+        if isinstance(access.tensor, kind):
+            found.setdefault(id(access.tensor), access.tensor)
+    return list(found.values())
+
+
+def find_looplets(term: Node) -> list[Looplet]:
+    return find_all(term, Looplet)
+
+
+def _accesses(term: Node) -> Iterable[Access]:
+    stack = [term]
+    while stack:
+        node = stack.pop()
+        if type(node) is Access:
+            yield node
+        stack.extend(reversed(list(children(node))))
+
+
+def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:
+    """E[access] with `function` applied to each access, inner accesses first."""
+
+    def visit(node: Node) -> Node:
+        node = map_children(visit, node)
+        return function(node) if type(node) is Access else node
+
+    return visit(term)
+
+
+def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> Any:
+    """`term` with looplets (by id) replaced in all the accesses they stand in; with `consume`, what
+    is put there is payload: the access's last index has done its work and goes."""
+
+    def change(access: Access) -> Node:
+        new = replacements.get(id(access.tensor))
+        if new is None:
+            return access
+        indices = access.indices[:-1] if consume else access.indices
+        return Access(new, indices, span=access.span, type=access.type)
+
+    return rewrite_accesses(change, term)
+
+
+def is_at(access: Access, index: Index) -> bool:
+    """Whether the last index of `access` is the loop index `index`."""
+    return bool(access.indices) and access.indices[-1] == index
+
+
+def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
+    """The evaluated extent of a loop, or None as long as it is not evaluated."""
+    extent: Any = loop.extent
+    start, stop = getattr(extent, "start", None), getattr(extent, "stop", None)
+    first, last = getattr(start, "expr", None), getattr(stop, "expr", None)
+    return None if first is None or last is None else (first, last)
+
+
+def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:
+    """The loop over start..stop."""
+    extent = Extent(Value(start), Value(stop))
+    return Loop(loop.index, extent, loop.body if body is None else body, span=loop.span)

@@ -1,0 +1,212 @@
+"""Evaluating expressions (Finch'25 Fig 14: Literal, Value, Variable, Call, Access), and their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.algebra import literal_type, operator
+from finchlang.host.build import compare, conjunction, const, op
+from finchlang.host.interface import Host
+from finchlang.host.ir import Const, Expr, Var
+from finchlang.rewrite import replace, rewrite_bottom_up, walk
+from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.source import Bug, FinchError
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Call,
+    Define,
+    Extent,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Value,
+    Variable,
+)
+from finchlang.tensors.level import Fiber, TensorLike
+from finchlang.tensors.masks import MASKS
+from finchlang.tensors.wrappers import WRAPPERS
+from finchlang.types import Int64, Type
+
+
+def evaluate(node: Node, state: State) -> Expr:
+    """The host expression of an expression whose accesses have been read (Fig 14: Literal, Value,
+    Call). Raises FinchError "type" where an operator does not take its arguments."""
+    match node:
+        case Literal():
+            type = literal_type(node)
+            if type is None:
+                raise FinchError("type", f"{node.value!r} is no number here", node.span)
+            return const(node.value, type)
+        case Value(expr):
+            return expr
+        case Call(Variable("size"), (Variable() as tensor, Literal(mode))):
+            return size(resolve(tensor, state), mode)
+        case Call(function, args):
+            row = operator(function)
+            if row is None:
+                raise FinchError("unknown name", "this is no operator", function.span)
+            try:
+                return row.build(*(evaluate(a, state) for a in args))
+            except FinchError as error:
+                raise error.at(node.span) from None
+    raise Bug(f"cannot evaluate {node!r}")
+
+
+def resolve(node: Node, state: State) -> TensorLike:
+    """The tensor a name, a wrapper call or a mask call stands for (Fig 14: Variable)."""
+    match node:
+        case TensorLike():
+            return node
+        case Variable(name) if name in state.tensors:
+            return state.tensors[name]
+        case Call(Variable(name), ()) if name in MASKS:
+            return MASKS[name]
+        case Call(Variable(name), (body, *args)) if name in WRAPPERS:
+            return WRAPPERS[name](resolve(body, state), tuple(args))
+    raise Bug(f"{node!r} is no tensor")
+
+
+def size(tensor: TensorLike, mode: int) -> Expr:
+    """The size of a mode, counted from 1."""
+    found = tensor.sizes()[mode - 1]
+    if found is None:
+        raise Bug("this mode has no size")
+    return found
+
+
+def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Expr]]:
+    """First and last value of an extent. The parts of a `meet` are checked to be equal, and what
+    has thereby been found equal to the last value comes as a dict.
+
+    Raises FinchError "dimension" (at run time unless it is certain) naming both extents.
+    """
+    match node:
+        case Extent(start, stop):
+            return _bound(start, state), _bound(stop, state), {}
+        case Call(Variable("meet"), parts):
+            (start, stop, known), *others = [evaluate_extent(p, state) for p in parts]
+            for part, (a, b, _) in zip(parts[1:], others, strict=True):
+                same = conjunction(compare("eq", a, start), compare("eq", b, stop))
+                message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
+                span = part.span or node.span
+                fail_unless(state.host, same, "dimension", message, (start, stop, a, b), span)
+                if b is not stop:
+                    known[b] = stop
+            return start, stop, known
+    raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
+
+
+def _bound(node: Node, state: State) -> Expr:
+    expr = state.host.let(evaluate(node, state), "n")
+    if not expr.type.is_integer:
+        raise FinchError("type", f"a bound of an extent must be an integer, not {expr.type}", node.span)
+    return state.host.let(op("cast", expr, type=Int64), "n")
+
+
+def _origin(node: Node) -> str:
+    """Where an extent comes from, in the user's terms."""
+    match node:
+        case Extent(_, Call(Variable("size"), (Variable(name), Literal(mode)))):
+            return f"dimension {mode} of {name.removesuffix('_stored')}"
+    return "the extent given"
+
+
+def fail_unless(
+    host: Host, condition: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Any
+) -> None:
+    """Check a condition when the program runs."""
+    if isinstance(condition, Const) and condition.value:
+        return
+    host.branch(condition, lambda: None, lambda: host.fail(kind, message, values, span))
+
+
+def is_ready(node: Node) -> bool:
+    """Whether an expression has no access or index left in it and can be evaluated."""
+    if isinstance(node, (Access, Index)):
+        return False
+    if isinstance(node, Variable):
+        return operator(node) is not None
+    if isinstance(node, Call):
+        if node.op == Variable("size"):
+            return True
+        return all(is_ready(a) for a in node.args)
+    if isinstance(node, Extent):
+        return is_ready(node.start) and is_ready(node.stop)
+    return isinstance(node, (Literal, Value))
+
+
+def type_of(node: Node) -> Type | None:
+    """The element type of an expression after the typing pass; None for `missing`."""
+    match node:
+        case Literal():
+            return literal_type(node)
+        case Value(expr):
+            return expr.type
+        case Index():
+            return Int64
+        case Access() | Variable():
+            return node.type
+        case Call(Variable("size"), _):
+            return Int64
+        case Call(function, args):
+            row = operator(function)
+            types = [t for t in map(type_of, args) if t is not None]
+            if row is None or not types:
+                return None
+            if len(types) < len(args):  # `missing` among them
+                return types[-1] if row.name in ("coalesce", "ifelse") else None
+            return row.build(*(Var("probe", t) for t in types)).type
+    return None
+
+
+# --------------------------------------------------------------------------------------- rules
+
+
+@rule("Access")
+def access(machine: Machine, term: Node, state: State) -> Step | None:
+    """E[access(tns)] → E[unwrap(tns, read)], for a tensor in read mode with no index left.
+
+    A repeated read of the same element is one read."""
+    heads = _heads(term)
+    for head in heads:
+        for found in _readable(head, state):
+            fiber = resolve(found.tensor, state)
+            assert isinstance(fiber, Fiber)
+            value = fiber.level.read(state.host, fiber)
+
+            def read(node: Node, found: Access = found, value: Node = value) -> Node:
+                return value if node == found else node
+
+            return _map_heads(lambda head, read=read: rewrite_bottom_up(read, head), term), state
+    return None
+
+
+def _heads(term: Node) -> list[Node]:
+    """The expressions of a statement that are evaluated before anything else of it."""
+    match term:
+        case Assign(_, _, value):
+            return [value]
+        case Sieve(condition, _):
+            return [condition]
+        case Define(_, value, _):
+            return [value]
+        case Loop(_, extent, _):
+            return [extent]
+    return []
+
+
+def _map_heads(function: Any, term: Any) -> Node:
+    name = {Assign: "value", Sieve: "condition", Define: "value", Loop: "extent"}[type(term)]
+    return replace(term, **{name: function(getattr(term, name))})
+
+
+def _readable(node: Node, state: State) -> list[Access]:
+    return [
+        n
+        for n in walk(node)
+        if type(n) is Access and not n.indices and isinstance(n.tensor, (Variable, Fiber))
+    ]
+

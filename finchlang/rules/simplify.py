@@ -1,0 +1,268 @@
+"""The Simplify rule: algebra on terms, written against the properties in the operator table
+(Finch'25 section 5.6, Looplets'23 Fig 5). No operator is known here by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from finchlang.algebra import Operator, literal_type, operator
+from finchlang.host.build import ONE, add, compare, const, sub
+from finchlang.host.ir import Const, Expr
+from finchlang.rewrite import block, map_children, mentions, substitute
+from finchlang.rules.engine import Machine, State, Step, bounds, rule
+from finchlang.rules.expressions import type_of
+from finchlang.rules.prove import less_than
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    EMPTY,
+    MISSING,
+    Access,
+    Assign,
+    Block,
+    Call,
+    Define,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Value,
+    Variable,
+)
+from finchlang.tensors.level import Fiber
+from finchlang.types import Type
+
+_MISSING = Literal(MISSING)
+#: terms known to be as simple as they get, by identity
+_simple: dict[int, Node] = {}
+_REMEMBERED = 20_000
+
+
+@rule("Simplify")
+def simplify_rule(machine: Machine, term: Node, state: State) -> Step | None:
+    """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩"""
+    simple = simplify(term)
+    return None if simple is term else (simple, state)
+
+
+def simplify(node: Node) -> Any:
+    """The simplest equal term; the very same object if there is nothing to do."""
+    if id(node) in _simple:
+        return node
+    result = map_children(simplify, node)
+    while (better := _once(result)) is not None:
+        result = map_children(simplify, better)
+    if result == node:
+        result = node
+    if len(_simple) > _REMEMBERED:
+        _simple.clear()
+    _simple[id(result)] = result
+    return result
+
+
+def _once(node: Node) -> Node | None:
+    """One rewriting at the root of a term whose parts are simple, or None."""
+    rewriting = _REWRITINGS.get(type(node))
+    return None if rewriting is None else rewriting(node)
+
+
+# ---------------------------------------------------------------------------------- expressions
+
+
+def _value(node: Value) -> Node | None:
+    if isinstance(node.expr, Const):
+        return Literal(node.expr.value, node.expr.type.name)
+    return None
+
+
+def _access(node: Access) -> Node | None:
+    """A literal is the same everywhere."""
+    return node.tensor if isinstance(node.tensor, (Literal, Value)) else None
+
+
+def _is_value(node: Node, value: Any, type: Type | None) -> bool:
+    """Whether a node is a literal of this value, as the type would have it."""
+    if not isinstance(node, Literal):
+        return False
+    if node.value is MISSING or value is MISSING or type is None:
+        return node.value is value
+    if literal_type(node) is None:
+        return False
+    wrapped = type.wrap(value)
+    return node.value == wrapped or (node.value != node.value and wrapped != wrapped)
+
+
+def _call(node: Call) -> Node | None:
+    row = operator(node.op)
+    if row is None:
+        return None
+    args = node.args
+    if _MISSING in args and not row.lazy_missing:
+        return _MISSING
+    if row.selects and isinstance(args[0], Literal):
+        return _typed(args[1] if args[0].value else args[2], node)
+    if all(isinstance(a, Literal) and literal_type(a) is not None for a in args):
+        return _fold(row, node)
+    return _by_properties(row, node)
+
+
+def _fold(row: Operator, node: Call) -> Node | None:
+    try:
+        result = row.build(*(const(a.value, literal_type(a)) for a in node.args))  # type: ignore
+    except FinchError as error:
+        raise error.at(node.span) from None
+    assert isinstance(result, Const)
+    return Literal(result.value, result.type.name)
+
+
+def _by_properties(row: Operator, node: Call) -> Node | None:
+    """Identity, annihilator, override, idempotence, inverse."""
+    args, type = node.args, type_of(node)
+    if row.identity is not None and len(args) > 1:
+        unit = row.identity(type) if type is not None else MISSING
+        first = 1 if row.right_only else 0
+        keep = [a for k, a in enumerate(args) if k < first or not _is_value(a, unit, type)]
+        if row.lazy_missing:
+            keep = [a for a in keep if a != _MISSING] or [_MISSING]
+        if not keep:
+            return _typed(args[0], node)
+        if len(keep) == 1:
+            return _typed(keep[0], node)
+        if len(keep) < len(args):
+            return Call(node.op, tuple(keep), span=node.span)
+    if row.annihilator is not None and type is not None:
+        zero = row.annihilator(type)
+        if any(_is_value(a, zero, type) for a in args):
+            return Literal(type.wrap(zero), type.name)
+    if row.overrides is not None and isinstance(args[0], Literal) and row.overrides(args[0].value):
+        return _typed(args[0], node)
+    if row.idempotent and len(args) == 2 and args[0] == args[1]:
+        return _typed(args[0], node)
+    if row.inverse == row.name and isinstance(args[0], Call) and args[0].op == node.op:
+        return args[0].args[0]
+    return None
+
+
+def _typed(node: Node, call: Call) -> Node:
+    """`node` in the place of `call`, converted if the types differ."""
+    wanted, found = type_of(call), type_of(node)
+    if wanted is None or found is None or wanted == found:
+        return node
+    if isinstance(node, Literal):
+        return Literal(wanted.wrap(node.value), wanted.name)
+    return Call(Variable(wanted.name), (node,))
+
+
+# ----------------------------------------------------------------------------------- statements
+
+
+def _assign(node: Assign) -> Node | None:
+    """What is missing is not assigned, nor is the operator's identity."""
+    if node.target == _MISSING or node.value == _MISSING:
+        return EMPTY
+    row = operator(node.op)
+    if row is not None and row.identity is not None:
+        type = node.target.type
+        if type is not None and _is_value(node.value, row.identity(type), type):
+            return EMPTY
+    return None
+
+
+def _sieve(node: Sieve) -> Node | None:
+    if node.body == EMPTY:
+        return EMPTY
+    if isinstance(node.condition, Literal):
+        return node.body if node.condition.value is True else EMPTY
+    return None
+
+
+def _block(node: Block) -> Node | None:
+    if not any(isinstance(s, Block) for s in node.statements) and len(node.statements) != 1:
+        return None
+    return block(*node.statements)
+
+
+def _define(node: Define) -> Node | None:
+    if isinstance(node.value, (Literal, Value, Index)):
+        return substitute(node.body, {node.variable: node.value})
+    if node.body == EMPTY or not mentions(node.body, node.variable):
+        return node.body
+    return None
+
+
+def _loop(node: Loop) -> Node | None:
+    if node.body == EMPTY:
+        return EMPTY
+    region = bounds(node)
+    if region is None:
+        return None
+    start, stop = region
+    if less_than(stop, start):
+        return EMPTY
+    return _collapse(node, start, stop)
+
+
+def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
+    """A loop whose body does not depend on its index is its body, repeated: once if that makes no
+    difference, or with the operator that stands for repetition (for `+` that is `*`)."""
+    if mentions(loop.body, loop.index):
+        return None
+    length = add(sub(stop, start), ONE)
+    repeated = _repeat(loop.body, Value(length))
+    if repeated is None:
+        return None
+    return Sieve(Value(compare("le", start, stop)), repeated, span=loop.span)
+
+
+def _repeat(node: Node, times: Node) -> Node | None:
+    """A statement that does what `node` does when it is run `times` times (at least once)."""
+    match node:
+        case Assign(target, op, value):
+            row = operator(op)
+            if row is not None and row.idempotent:
+                return node
+            if row is None or row.repeated is None:
+                return None
+            product = Call(Variable(row.repeated), (value, times))
+            return Assign(target, op, product, span=node.span)
+        case Sieve(condition, body):
+            inner = _repeat(body, times)
+            return inner and Sieve(condition, inner, span=node.span)
+        case Define(variable, value, body):
+            inner = _repeat(body, times)
+            return inner and Define(variable, value, inner, span=node.span)
+        case Loop(index, extent, body):
+            inner = _repeat(body, times)
+            return inner and Loop(index, extent, inner, span=node.span)
+        case Block(statements) if _write_apart(statements):
+            parts = [_repeat(s, times) for s in statements]
+            if all(p is not None for p in parts):
+                return Block(tuple(p for p in parts if p is not None))
+    return None
+
+
+def _write_apart(statements: tuple[Node, ...]) -> bool:
+    """Whether the statements are assignments to different tensors."""
+    stores: list[object] = []
+    for statement in statements:
+        if not isinstance(statement, Assign):
+            return False
+        tensor = statement.target.tensor
+        stores.append(tensor.store if isinstance(tensor, Fiber) else tensor)
+    kinds = all(isinstance(s, Variable) for s in stores) or not any(
+        isinstance(s, Variable) for s in stores
+    )
+    return kinds and len(set(stores)) == len(stores)
+
+
+_REWRITINGS: dict[type, Callable[[Any], Node | None]] = {
+    Value: _value,
+    Access: _access,
+    Call: _call,
+    Assign: _assign,
+    Sieve: _sieve,
+    Block: _block,
+    Define: _define,
+    Loop: _loop,
+}

@@ -1,0 +1,194 @@
+"""The rules for statements (Finch'25 Fig 14)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from finchlang.algebra import operator
+from finchlang.host.build import ONE, ZERO, cast
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.rewrite import substitute
+from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.expressions import (
+    evaluate,
+    evaluate_extent,
+    is_ready,
+    resolve,
+)
+from finchlang.source import Bug, FinchError
+from finchlang.syntax import (
+    EMPTY,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Extent,
+    Freeze,
+    Literal,
+    Sieve,
+    Thaw,
+    Value,
+    Variable,
+)
+from finchlang.syntax import Node as Term
+from finchlang.tensors.level import READ, UPDATE, Fiber
+from finchlang.types import can_store
+
+
+@rule("Block")
+def block(machine: Machine, term: Term, state: State) -> Step | None:
+    """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩"""
+    if not isinstance(term, Block):
+        return None
+    state = machine.run(term.statements[0], state)
+    rest = term.statements[1:]
+    return (rest[0] if len(rest) == 1 else Block(rest)), state
+
+
+@rule("Define")
+def define(machine: Machine, term: Term, state: State) -> Step | None:
+    """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t)⟩
+
+    The environment is a substitution: `body` gets the value in the variable's place. A variable may
+    stand for an extent; then the sizes that its `meet` has compared are known to be equal."""
+    if not isinstance(term, Define):
+        return None
+    if isinstance(term.value, Extent) or _is_meet(term.value):
+        start, stop, known = evaluate_extent(term.value, state)
+        tensors = {
+            name: replace(tensor, dims=tuple(known.get(d, d) for d in tensor.dims))
+            for name, tensor in state.tensors.items()
+            if known and isinstance(tensor, Fiber)
+        }
+        extent = Extent(Value(start), Value(stop))
+        return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
+    if not is_ready(term.value):
+        return None
+    if isinstance(term.value, Literal):
+        return substitute(term.body, {term.variable: term.value}), state
+    value = Value(state.host.let(evaluate(term.value, state), term.variable.name))
+    return substitute(term.body, {term.variable: value}), state
+
+
+def _is_meet(node: Term) -> bool:
+    return isinstance(node, Call) and node.op == Variable("meet")
+
+
+@rule("Sieve")
+def sieve(machine: Machine, term: Term, state: State) -> Step | None:
+    """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
+    ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)"""
+    if not isinstance(term, Sieve) or not is_ready(term.condition):
+        return None
+    condition = evaluate(term.condition, state)
+    if condition.type.kind != "bool":
+        message = f"a condition must be a Bool, not {condition.type}"
+        raise FinchError("type", message, term.condition.span)
+    state.host.branch(
+        condition,
+        machine.arm("SieveTrue", term.body, state),
+        machine.arm("SieveFalse", EMPTY, state),
+    )
+    return EMPTY, state
+
+
+@rule("Assign")
+def assign(machine: Machine, term: Term, state: State) -> Step | None:
+    """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
+    ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩"""
+    if not isinstance(term, Assign) or term.target.indices or not is_ready(term.value):
+        return None
+    fiber = resolve(term.target.tensor, state)
+    row = operator(term.op)
+    if not isinstance(fiber, Fiber) or row is None or fiber.mode != UPDATE:
+        raise Bug(f"cannot assign to {term.target!r}")
+    value = evaluate(term.value, state)
+    if row.keeps_old:
+        old = evaluate(fiber.level.read(state.host, fiber), state)
+        value = row.build(old, value)
+    write(state.host, fiber, value, term)
+    return EMPTY, state
+
+
+def write(host: Host, fiber: Fiber, value: Expr, term: Assign) -> None:
+    """Store `value` in a leaf, as the leaf's type."""
+    target = fiber.level.element_type
+    if not can_store(value.type, target):
+        message = f"a value of type {value.type} cannot be kept as {target}"
+        raise FinchError("type", message, term.span, f"convert it: {target}(...)")
+    fiber.level.write(host, fiber, host.let(cast(value, target)))
+
+
+@rule("Declare")
+def declare(machine: Machine, term: Term, state: State) -> Step | None:
+    """⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i, ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
+    ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})"""
+    if not isinstance(term, Declare) or not all(map(is_ready_extent, term.dims)):
+        return None
+    fiber = _root(term.tensor, state)
+    dims = tuple(evaluate_extent(d, state)[1] for d in term.dims)
+    host, store, level = state.host, fiber.store, fiber.level
+    level.declare(host, store, dims)
+    level.assemble(host, store, dims, ZERO, ZERO)
+    for cell, size in zip(store.size_cells, dims, strict=True):
+        host.set(cell, size)
+    if is_refill(term, fiber):
+        level.refill(host, store, dims, ONE, _init(term, fiber, state))
+    new = replace(fiber, dims=dims, mode=UPDATE)
+    return EMPTY, state.with_tensors({term.tensor.name: new})
+
+
+def is_ready_extent(node: Term) -> bool:
+    return is_ready(node) or _is_meet(node)
+
+
+def is_refill(term: Declare, fiber: Fiber) -> bool:
+    """Whether `tns .= init` asks for another value than the fill (Dense tensors only)."""
+    init, fill = term.init, fiber.level.fill
+    if isinstance(init, Literal):
+        return not (init.value == fill.value or init.value != init.value != fill.value)
+    return True
+
+
+def _init(term: Declare, fiber: Fiber, state: State) -> Expr:
+    level, value = fiber.level, evaluate(term.init, state)
+    if not all(part.is_dense or part.is_leaf for part in level.levels()):
+        message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
+        hint = "give the format that fill, as in Element(1.0), or make every level Dense"
+        raise FinchError("type", message, term.init.span or term.span, hint)
+    if not can_store(value.type, level.element_type):
+        message = f"a value of type {value.type} cannot be kept as {level.element_type}"
+        raise FinchError("type", message, term.init.span or term.span)
+    return cast(value, level.element_type)
+
+
+def _root(name: Variable, state: State) -> Fiber:
+    fiber = resolve(name, state)
+    assert isinstance(fiber, Fiber)
+    return fiber
+
+
+@rule("Freeze")
+def freeze(machine: Machine, term: Term, state: State) -> Step | None:
+    """e(mode(tns)) = update, tns ∈ d  ⟹
+    ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
+    if not isinstance(term, Freeze):
+        return None
+    fiber = _root(term.tensor, state)
+    fiber.level.freeze(state.host, fiber.store, fiber.dims, ONE)
+    return EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
+
+
+@rule("Thaw")
+def thaw(machine: Machine, term: Term, state: State) -> Step | None:
+    """e(mode(tns)) = read, tns ∈ d  ⟹
+    ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""
+    if not isinstance(term, Thaw):
+        return None
+    fiber = _root(term.tensor, state)
+    fiber.level.thaw(state.host, fiber.store, fiber.dims, ONE)
+    return EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=UPDATE)})
+
+

@@ -1,0 +1,44 @@
+"""The rule table: one ordered list, Fig 15's, with the statements of Fig 14 after it."""
+
+from __future__ import annotations
+
+from finchlang.rules import derived, expressions, loops, simplify, statements
+from finchlang.rules.engine import Rule
+
+#: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >
+#: StepperNext > Lookup > AcceptRun > Unfurl > Loop > Access. Extent comes first, since no other rule
+#: looks at a loop before its extent is known; Shift moves what stands in it before anything else is
+#: done with it; Jumper leads steppers (Looplets'23 section 6); a derived rule comes just before the
+#: rule it is quicker than.
+RULES: tuple[Rule, ...] = (
+    loops.extent,
+    loops.thunk,
+    loops.shift,
+    loops.phase,
+    loops.switch,
+    simplify.simplify_rule,
+    loops.run,
+    loops.spike,
+    loops.sequence,
+    loops.jumper,
+    derived.positions,
+    loops.stepper_seek,
+    loops.stepper_next,
+    loops.lookup,
+    loops.accept_run,
+    loops.unfurl,
+    loops.loop,
+    expressions.access,
+    statements.block,
+    statements.define,
+    statements.sieve,
+    statements.assign,
+    statements.declare,
+    statements.freeze,
+    statements.thaw,
+)
+
+
+def rules(which: str = "all") -> tuple[Rule, ...]:
+    """The table, with (`all`) or without (`paper`) the derived rules."""
+    return tuple(r for r in RULES if which == "all" or not r.is_derived)

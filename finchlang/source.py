@@ -1,0 +1,100 @@
+"""Source texts, spans in them, and the one family of errors a user meets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: Every kind a `FinchError` may have (DESIGN section 6).
+ERROR_KINDS = (
+    "syntax",
+    "unknown name",
+    "type",
+    "dimension",
+    "life cycle",
+    "access order",
+    "bounds",
+    "I/O",
+    "resource",
+    "interrupted",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text with the name a message calls it by (a file name or `<input>`)."""
+
+    text: str
+    name: str = "<input>"
+
+    def line(self, number: int) -> str:
+        """The `number`-th line, counted from 1; empty past the end."""
+        lines = self.text.split("\n")
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a source: 1-based line and column of its start, and of the place just after its end."""
+
+    source: Source = field(repr=False)
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self.end_line, self.end_column
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of `other`."""
+        return Span(self.source, self.line, self.column, other.end_line, other.end_column)
+
+
+class FinchError(Exception):
+    """The user's fault: a kind, a message in the user's terms, the place, and how to go on.
+
+    `kind` is one of ERROR_KINDS; `span` may be None where no text is at fault (a file that is
+    not there); `hint` is a suggestion or None.
+    """
+
+    def __init__(self, kind: str, message: str, span: Span | None = None, hint: str | None = None):
+        assert kind in ERROR_KINDS, kind
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.span = span
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def at(self, span: Span | None) -> FinchError:
+        """This error, placed at `span` unless it has a place already."""
+        if self.span is None:
+            self.span = span
+        return self
+
+    def render(self) -> str:
+        """`name:line:column: kind error: message`, the source line with carets, and the hint."""
+        head = f"{self.kind} error: {self.message}"
+        lines = []
+        if self.span is None:
+            lines.append(head)
+        else:
+            span = self.span
+            text = span.source.line(span.line)
+            lines.append(f"{span.source.name}:{span.line}:{span.column}: {head}")
+            stop = span.end_column if span.end_line == span.line else len(text) + 1
+            width = max(1, stop - span.column)
+            gutter = f"{span.line} | "
+            pad = "".join("\t" if c == "\t" else " " for c in text[: span.column - 1])
+            lines.append(gutter + text)
+            lines.append(" " * len(gutter) + pad + "^" * width)
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class Bug(Exception):
+    """Our fault: a state the system promises never to reach."""

@@ -1,0 +1,112 @@
+"""Binding tensors to a kernel: the buffers, variables and cells that stand for one tensor's storage,
+and the way from a tensor's arrays to them and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from finchlang.host.build import ZERO
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Cell, Var
+from finchlang.tensors.level import Fiber, Level, Store
+from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """One tensor of a kernel. `buffers` and `inputs` are in the order of `gather`; a tensor that is
+    written also has `outputs`, one for each input, in the same order: the sizes, then the counters
+    of each level."""
+
+    name: str
+    level: Level
+    fiber: Fiber
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Cell, ...]
+    counters: tuple[tuple[Cell, Var], ...]
+    written: bool
+
+    def enter(self, host: Host) -> None:
+        """Put what is given from outside into the cells."""
+        if self.written:
+            for cell, variable in zip(self.outputs[: self.level.order], self.inputs, strict=False):
+                host.set(cell, variable)
+        for cell, variable in self.counters:
+            host.set(cell, variable)
+
+
+def bind(name: str, level: Level, written: bool) -> Bound:
+    """Make buffers, variables and cells for a tensor of format `level` called `name`."""
+    order = level.order
+    inputs = [Var(f"{name}_size{k + 1}", Int64, lower=ZERO) for k in range(order)]
+    outputs = [Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
+    buffers: list[Buffer] = []
+    counters: list[tuple[Cell, Var]] = []
+    stores: list[tuple[Level, dict[str, Buffer], dict[str, Cell]]] = []
+    for depth, part in enumerate(level.levels()):
+        suffix = str(order - depth) if depth < order else ""
+        own = {n: Buffer(f"{name}_{n}{suffix}", t or part.own_type) for n, t in part.arrays}
+        cells: dict[str, Cell] = {}
+        for counter, type in part.counters:
+            # what a tensor that is only read has counted is seen in its arrays
+            if written or part.is_leaf:
+                label = f"{name}_{counter}{suffix}"
+                cells[counter] = Cell(label, type or part.own_type)
+                counters.append((cells[counter], Var(label, type or part.own_type)))
+        buffers.extend(own.values())
+        stores.append((part, own, cells))
+    store: Store | None = None
+    for part, own, cells in reversed(stores):
+        store = Store(part, own, cells, store)
+    if written:
+        store = replace(store, size_cells=tuple(outputs))  # type: ignore[type-var]
+    assert store is not None
+    inputs_all = (*inputs, *(v for _, v in counters))
+    outputs_all = (*outputs, *(c for c, _ in counters)) if written else ()
+    fiber = Fiber(store, tuple(inputs), ZERO)
+    return Bound(
+        name, level, fiber, tuple(buffers), inputs_all, outputs_all, tuple(counters), written
+    )
+
+
+def gather(bound: Bound, tensor: Tensor | Scalar) -> tuple[list[np.ndarray], list[Any]]:
+    """The arrays and the input values of a tensor, in the order of `bound`."""
+    if isinstance(tensor, Scalar):
+        return [], [tensor.value]
+    arrays: list[np.ndarray] = []
+    inputs: list[Any] = list(tensor.shape)
+    for part, storage in zip(bound.level.levels(), tensor.storage, strict=True):
+        arrays.extend(storage[name] for name, _ in part.arrays)
+        if bound.written or part.is_leaf:
+            inputs.extend(storage[name] for name, _ in part.counters)
+    return arrays, inputs
+
+
+def scatter(
+    bound: Bound, tensor: Tensor | Scalar, arrays: list[np.ndarray], outputs: list[Any]
+) -> None:
+    """Take over the arrays and output values of a kernel that wrote `tensor`."""
+    if isinstance(tensor, Scalar):
+        tensor.value = outputs[0]
+        return
+    order = bound.level.order
+    tensor.shape = tuple(outputs[:order])
+    values, given = iter(outputs[order:]), iter(arrays)
+    count = 1
+    storage: list[dict[str, Any]] = []
+    for depth, part in enumerate(bound.level.levels()):
+        size = tensor.shape[order - 1 - depth] if depth < order else 1
+        own: dict[str, Any] = {name: next(given) for name, _ in part.arrays}
+        own |= {name: next(values) for name, _ in part.counters}
+        for name, used in part.used(own, count, size).items():
+            if len(own[name]) != used:
+                own[name] = own[name][:used]
+        storage.append(own)
+        if not part.is_leaf:
+            count = part.child_count(own, count, size)
+    tensor.storage = storage

@@ -1,0 +1,82 @@
+"""The Dense level: coordinate i of the fiber at position p is at position p * size + i (Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import add, mul, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Lookup
+from finchlang.source import FinchError
+from finchlang.syntax import Node
+from finchlang.tensors.level import Fiber, Level, Store
+from finchlang.tensors.pattern import Pattern
+
+
+@dataclass(frozen=True)
+class Dense(Level):
+    """`Dense(lvl)`: every coordinate is stored. Freezing and thawing do nothing of their own."""
+
+    lvl: Level
+
+    is_dense: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("follow",)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.lvl, Pattern):
+            raise FinchError(
+                "type",
+                "Dense(Pattern()) would be true everywhere: a Dense level stores every coordinate",
+                hint="use Dense(Element(false)), or a sparse level over Pattern()",
+            )
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        first = host.let(mul(start, dims[-1]), "first")
+        last = host.let(sub(mul(add(stop, 1), dims[-1]), 1), "last")
+        self.lvl.assemble(host, store.child, dims[:-1], first, last)
+
+    def refill(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
+    ) -> None:
+        self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+
+    def unfurl(
+        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
+    ) -> Node:
+        def body(host: Host, i: Expr) -> Node:
+            return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
+
+        return Lookup(body)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+        return {}, positions * size + coordinates, count * size
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which = np.repeat(np.arange(len(positions)), size)
+        coordinates = np.tile(np.arange(size), len(positions))
+        return which, coordinates, positions[which] * size + coordinates
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return count * size
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {}

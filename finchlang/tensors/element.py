@@ -1,0 +1,105 @@
+"""The Element leaf: an array of values, one for each position (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import TRUE, ZERO, add, const
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.source import FinchError
+from finchlang.syntax import Literal, Node, Value
+from finchlang.tensors.level import Fiber, Level, Store
+from finchlang.types import TYPES, Bool, Float64, Int64, Type, type_of_value
+
+
+def typed_literal(value: Any, type: Type | None = None) -> Literal:
+    """The literal of a number, always with its type named; `type` converts it."""
+    if isinstance(value, Literal):
+        type, value = type or (TYPES[value.type] if value.type else None), value.value
+    found = type or type_of_value(value)
+    if found is None:
+        raise FinchError("type", f"a fill value must be a number or a Bool, not {value!r}")
+    return Literal(found.wrap(value), found.name)
+
+
+def literal_text(literal: Literal) -> str:
+    """A typed literal as it is written in a format."""
+    type = TYPES[literal.type or Int64.name]
+    if type == Bool:
+        return "true" if literal.value else "false"
+    text = repr(literal.value).replace("inf", "Inf").replace("nan", "NaN")
+    return text if type in (Int64, Float64) else f"{type}({text})"
+
+
+@dataclass(frozen=True)
+class Element(Level):
+    """`Element(fill)`: values of the fill's type, all equal to it at first."""
+
+    value: Literal
+
+    arrays: ClassVar = (("val", None),)
+    is_leaf: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", typed_literal(self.value))
+
+    def __str__(self) -> str:
+        return f"Element({literal_text(self.value)})"
+
+    @property
+    def fill(self) -> Literal:
+        return self.value
+
+    @property
+    def element_type(self) -> Type:
+        return TYPES[self.value.type or ""]
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        pass  # assemble writes the fill
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        host.grow(store.val, add(stop, 1))
+        if start is stop:
+            host.store(store.val, start, const(self.value.value, self.element_type))
+        else:
+            host.fill(store.val, start, add(stop, 1), const(self.value.value, self.element_type))
+
+    def refill(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
+    ) -> None:
+        host.fill(store.val, ZERO, count, value)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        pass
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        pass
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        return Value(host.load(fiber.store.val, fiber.position, "val"))
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        host.store(fiber.store.val, fiber.position, value)
+        if fiber.dirty is not None:
+            host.set(fiber.dirty, TRUE)
+
+    def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
+        array = np.full(count, self.value.value, self.element_type.dtype)
+        array[positions] = values
+        return {"val": array}
+
+    def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+        return storage["val"][positions]
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"val": count}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        stored = len(storage["val"])
+        return f"{stored} values are stored for {count} positions" if stored < count else None

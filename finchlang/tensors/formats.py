@@ -1,0 +1,92 @@
+"""Formats by name: the levels a program may construct, and the reading of a format's text."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from finchlang.algebra import literal_type
+from finchlang.parse import parse_script
+from finchlang.source import FinchError
+from finchlang.syntax import Call, Literal, Node, Parametric, Variable
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Level
+from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.scalars import Scalar
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_list import SparseList
+from finchlang.types import TYPES, Type
+
+#: constructors by the name a format is written with
+LEVELS: dict[str, type[Level]] = {
+    level.__name__: level for level in (Dense, SparseList, SparseByteMap, Element, Pattern, Scalar)
+}
+
+
+def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
+    """The level `name{parameters...}(args...)`; arguments are levels, literals or numbers.
+
+    Raises FinchError of kind "unknown name" or "type".
+    """
+    kind = LEVELS.get(name)
+    if kind is None:
+        raise FinchError(
+            "unknown name", f"there is no level {name}", hint=f"levels: {', '.join(LEVELS)}"
+        )
+    if kind is Pattern:
+        if args or parameters:
+            raise FinchError("type", "Pattern takes no arguments")
+        return Pattern()
+    if kind in (Element, Scalar):
+        return _leaf(kind, parameters, args)
+    if len(args) != 1 or not isinstance(args[0], Level) or isinstance(args[0], Scalar):
+        raise FinchError("type", f"{name} takes one argument, the level below it")
+    if not parameters:
+        return kind(args[0])  # type: ignore[call-arg]
+    index = parameters[0]
+    if len(parameters) != 1 or not isinstance(index, Type) or not index.is_integer:
+        raise FinchError("type", f"the parameter of {name} is an integer type for its indices")
+    return kind(args[0], index)  # type: ignore[call-arg]
+
+
+def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
+    """`Element(fill)`, `Element{fill}()`, `Element{fill, Type}()`, the same for Scalar."""
+    values = [*(p for p in parameters if not isinstance(p, Type)), *args]
+    types = [p for p in parameters if isinstance(p, Type)]
+    if len(values) != 1 or len(types) > 1 or isinstance(values[0], Level):
+        raise FinchError("type", f"{kind.__name__} takes one fill value")
+    return kind(typed_literal(values[0], types[0] if types else None))  # type: ignore[call-arg]
+
+
+@lru_cache(maxsize=256)
+def parse_format(text: str) -> Level:
+    """The format a text like `Dense(SparseList(Element(0.0)))` describes.
+
+    Raises FinchError of kind syntax, unknown name or type, with its place in the text.
+    """
+    statements = parse_script(text, "<format>").statements
+    if len(statements) != 1:
+        raise FinchError("syntax", "a format is one expression like Dense(Element(0.0))")
+    found = _evaluate(statements[0])
+    if not isinstance(found, Level):
+        raise FinchError("type", f"{text} is not a format", statements[0].span)
+    return found
+
+
+def _evaluate(node: Node) -> Any:
+    if isinstance(node, Literal):
+        return typed_literal(node.value, literal_type(node))
+    if isinstance(node, Variable) and node.name in TYPES:
+        return TYPES[node.name]
+    if isinstance(node, Call):
+        args = tuple(_evaluate(a) for a in node.args)
+        try:
+            if isinstance(node.op, Variable):
+                return construct(node.op.name, (), args)
+            if isinstance(node.op, Parametric):
+                parameters = tuple(_evaluate(p) for p in node.op.parameters)
+                return construct(node.op.name, parameters, args)
+        except FinchError as error:
+            raise error.at(node.span) from None
+    raise FinchError("type", "this is no part of a format", node.span)

@@ -1,0 +1,270 @@
+"""The level interface (Finch'25 section 3, Table 3): what a format is, how it is stored, and the
+functions declare, assemble, freeze, thaw, unfurl, read and write every level has.
+
+A `Level` is a format: immutable, compared by structure, printed as it is written
+(`Dense(SparseList(Element(0.0)))`, outermost first; the outermost level is the last mode). A
+`Store` is a level bound to the memory of one tensor in one kernel. A `Fiber` is a subtensor at one
+position of a store, and is what accesses refer to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import const
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.source import Bug
+from finchlang.syntax import Literal, Node
+from finchlang.types import Int64, Type
+
+READ, UPDATE = "read", "update"
+
+
+@dataclass(frozen=True)
+class Level:
+    """A format. Subclasses are dataclasses whose fields are the child and static parameters."""
+
+    #: arrays of the storage: (name, type); a type None is the level's own index or element type
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
+    #: numbers of the storage that change when it is written: (name, type), None as above
+    counters: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
+    #: whether fibers must be written in order and coordinates in ascending order (Table 4)
+    is_sequential: ClassVar[bool] = False
+    #: whether every coordinate has a position of its own, stored or not
+    is_dense: ClassVar[bool] = False
+    #: protocols a read may ask for, the default first
+    protocols: ClassVar[tuple[str, ...]] = ("walk",)
+    is_leaf: ClassVar[bool] = False
+
+    @property
+    def child(self) -> Level:
+        """The level below (Table 4 calls the field `lvl`)."""
+        return getattr(self, "lvl")  # noqa: B009
+
+    def levels(self) -> Iterator[Level]:
+        """This level and those below it, down to the leaf."""
+        level = self
+        while not level.is_leaf:
+            yield level
+            level = level.child
+        yield level
+
+    @property
+    def order(self) -> int:
+        """The number of dimensions."""
+        return sum(1 for _ in self.levels()) - 1
+
+    @property
+    def leaf(self) -> Level:
+        return list(self.levels())[-1]
+
+    @property
+    def fill(self) -> Literal:
+        """The value at coordinates that are not stored, typed."""
+        return self.leaf.fill
+
+    @property
+    def element_type(self) -> Type:
+        return self.leaf.element_type
+
+    @property
+    def own_type(self) -> Type:
+        """What None stands for in `arrays` and `counters`."""
+        return self.element_type if self.is_leaf else self.index_type
+
+    @property
+    def index_type(self) -> Type:
+        """The integer type of stored coordinates and positions."""
+        return getattr(self, "index", Int64)
+
+    def __str__(self) -> str:
+        parameters = "" if self.index_type == Int64 else f"{{{self.index_type}}}"
+        return f"{type(self).__name__}{parameters}({self.child})"
+
+    def with_child(self, child: Level) -> Level:
+        """This format over another child."""
+        return replace(self, lvl=child)  # type: ignore[call-arg]
+
+    def random_access(self) -> Level:
+        """The same format with each sequential level replaced by one that is written in any order."""
+        return self if self.is_leaf else self.with_child(self.child.random_access())
+
+    # ------------------------------------------------- Table 3: programs over host operations
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        """Empty the storage for a tensor of size `dims` (this level's own is the last)."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        """Make the fibers at positions start..stop (both included), all fill."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        """Finish `count` fibers for reading."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        """Make `count` fibers ready for updates."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def refill(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
+    ) -> None:
+        """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def unfurl(
+        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
+    ) -> Node:
+        """The looplet nest over coordinates 1..stop of `fiber` (`stop` is its dimension)."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        """The value of a leaf, in read mode or (for `old op= new`) in update mode."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        """Set the value of a leaf, and the dirty bit."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    # ----------------------------------------------- storage as NumPy arrays, outside of kernels
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+        """Storage for entries at `coordinates` (0-based, of this level's dimension `size`) in the
+        fibers at `positions` (of `count`), sorted by both. Gives the arrays, the position of each
+        entry in the child and the number of positions there."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The stored coordinates in the fibers at `positions`: for each, which of `positions` it
+        belongs to (an index into it), its coordinate (0-based) and its position in the child."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def empty(self) -> dict[str, Any]:
+        """Storage before anything was declared: arrays without entries, counters at 0."""
+        storage: dict[str, Any] = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
+        return storage | {name: 0 for name, _ in self.counters}
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        """How many entries of each array are in use."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        """Why compiled code must not be given these arrays (a linear check), or None."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A level bound to the memory of one tensor in one kernel: a Buffer for each of its arrays, a
+    Cell for each of its counters, and the store of its child."""
+
+    level: Level
+    buffers: dict[str, Buffer]
+    counters: dict[str, Cell]
+    child_store: Store | None = None
+    size_cells: tuple[Cell, ...] = ()  # of the outermost level: the tensor's sizes, if written
+
+    def __getattr__(self, name: str) -> Any:
+        buffers, counters = self.__dict__["buffers"], self.__dict__["counters"]
+        if name in buffers:
+            return buffers[name]
+        if name in counters:
+            return counters[name]
+        raise AttributeError(name)
+
+    @property
+    def child(self) -> Store:
+        assert self.child_store is not None
+        return self.child_store
+
+    def stores(self) -> Iterator[Store]:
+        """This store and those below it, down to the leaf's."""
+        store: Store | None = self
+        while store is not None:
+            yield store
+            store = store.child_store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorLike(Node):
+    """What may stand in an access: fibers, masks, wrapped tensors."""
+
+    is_leaf: ClassVar[bool] = True  # generic walks do not look inside
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        """The size of each dimension; None for a dimension without bounds."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        """The looplet nest over the last dimension, 1..stop (everything if None)."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def fill_value(self) -> Literal | None:
+        """The value where nothing is stored; None where that has no meaning."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Fiber(TensorLike):
+    """The subtensor at `position` of `store`, with the sizes `dims` of its dimensions. In update
+    mode `dirty` is the cell to set once something has been written, if a parent wants to know."""
+
+    store: Store
+    dims: tuple[Expr, ...]
+    position: Expr = field(default_factory=lambda: const(0))
+    dirty: Cell | None = None
+    mode: str = READ
+
+    def __str__(self) -> str:
+        return f"{self.store.level}@{self.position}"
+
+    @property
+    def level(self) -> Level:
+        return self.store.level
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def fill_value(self) -> Literal | None:
+        return self.level.fill
+
+    def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
+        """The subfiber at `position` of the child level."""
+        return Fiber(self.store.child, self.dims[:-1], position, dirty, self.mode)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return self.level.unfurl(
+            host, self, self.dims[-1] if stop is None else stop, mode, protocol
+        )
+
+
+@dataclass(frozen=True)
+class Swizzled:
+    """The format of a tensor whose modes are named in another order than they are stored:
+    `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5).
+
+    `permutation` is 1-based: a row-major matrix (SciPy's CSR, NumPy's C order) is
+    Swizzled(level, (2, 1)).
+    """
+
+    level: Level
+    permutation: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"swizzle({self.level}, {', '.join(map(str, self.permutation))})"

@@ -1,0 +1,70 @@
+"""The Pattern leaf: every stored position is true, everything else false (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.source import Bug
+from finchlang.syntax import Literal, Node, Value
+from finchlang.tensors.element import typed_literal
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.types import Bool, Type
+
+
+@dataclass(frozen=True)
+class Pattern(Level):
+    """`Pattern()`: Bool values without any storage. While it is written, the dirty bit of the
+    sparse level above is the value itself, so that a written `false` leaves nothing stored."""
+
+    is_leaf: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return "Pattern()"
+
+    @property
+    def fill(self) -> Literal:
+        return typed_literal(False)
+
+    @property
+    def element_type(self) -> Type:
+        return Bool
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        pass
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        pass
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        pass
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        pass
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        if fiber.mode == READ:
+            return typed_literal(True)
+        if fiber.dirty is None:
+            raise Bug("a Pattern without a sparse level above it")
+        return Value(host.get(fiber.dirty))
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        if fiber.dirty is None:
+            raise Bug("a Pattern without a sparse level above it")
+        host.set(fiber.dirty, value)
+
+    def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
+        return {}
+
+    def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+        return np.ones(len(positions), bool)
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {}

@@ -1,0 +1,232 @@
+"""The SparseByteMap level: a Bool for every possible coordinate, and a list of those that are set
+(Finch'25 Table 4). The usual workspace: written in any order, cleared in time proportional to what
+was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Lookup, Switch, Thunk
+from finchlang.syntax import Node
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.sorted_positions import (
+    pack_sorted,
+    unfurl_sorted,
+    unpack_sorted,
+    validate_sorted,
+)
+from finchlang.types import Bool, Int64, Type
+
+
+@dataclass(frozen=True)
+class SparseByteMap(Level):
+    """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at place p * size + i of `tbl` and of
+    the child.
+
+    In read mode `idx` and `ptr` list the set coordinates of each fiber in order. In update mode
+    `idx` lists the set places of all fibers, in no order; `stored` is their number. `cleared` places
+    of `tbl` are in use, all false but for the listed; `fibers` fibers of `width` were frozen last.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("ptr", None), ("idx", None), ("tbl", Bool))
+    counters: ClassVar = (
+        ("stored", Int64),
+        ("cleared", Int64),
+        ("fibers", Int64),
+        ("width", Int64),
+    )
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        """Clear the listed places only, if the fibers keep their size; else start anew."""
+        size = dims[-1]
+        same = host.let(compare("eq", host.get(store.width), size), "same")
+        self.lvl.declare(host, store.child, dims[:-1])
+
+        def clear() -> None:
+            if not self.lvl.is_leaf:
+                # a child with storage of its own is made anew in full
+                host.set(store.cleared, ZERO)
+                return
+
+            def clear_place(q: Expr, place: Expr) -> None:
+                host.store(store.tbl, place, FALSE)
+                self.lvl.assemble(host, store.child, dims[:-1], place, place)
+
+            self._each_listed(host, store, host.get(store.fibers), size, clear_place)
+
+        host.branch(same, clear, lambda: host.set(store.cleared, ZERO))
+        host.set(store.width, size)
+        host.set(store.fibers, ZERO)
+        host.set(store.stored, ZERO)
+
+    def _each_listed(self, host: Host, store: Store, fibers: Expr, size: Expr, body: Any) -> None:
+        """`body(q, place)` for each coordinate listed in read mode, with its place in `tbl`."""
+
+        def fiber(p: Expr) -> None:
+            start = host.load(store.ptr, p, "start", Int64)
+            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            base = host.let(mul(p, size), "base")
+
+            def entry(q: Expr) -> None:
+                body(q, add(base, host.load(store.idx, q, "i", Int64)))
+
+            host.count(start, sub(stop, 1), entry, "q")
+
+        host.count(ZERO, sub(fibers, 1), fiber, "p")
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        wanted = host.let(mul(add(stop, 1), dims[-1]), "wanted")
+        cleared = host.get(store.cleared)
+
+        def extend() -> None:
+            host.grow(store.tbl, wanted)
+            host.fill(store.tbl, cleared, wanted, FALSE)
+            self.lvl.assemble(host, store.child, dims[:-1], cleared, host.let(sub(wanted, 1)))
+            host.set(store.cleared, wanted)
+
+        host.branch(compare("gt", wanted, cleared), extend)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        size = dims[-1]
+        host.sort(store.idx, ZERO, host.get(store.stored))
+        host.grow(store.ptr, add(count, 1))
+        if count is ONE and not isinstance(self.lvl, Pattern):
+            # one fiber: places are coordinates already
+            host.store(store.ptr, ZERO, ZERO)
+            host.store(store.ptr, ONE, host.get(store.stored))
+        else:
+            self._split_by_fiber(host, store, size, count)
+        host.set(store.fibers, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
+
+    def _split_by_fiber(self, host: Host, store: Store, size: Expr, count: Expr) -> None:
+        """From the sorted places of all fibers to the coordinates of each, leaving out those that
+        were unset again (a Pattern overwritten with false) or, after that, listed twice."""
+        kept, place_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
+        previous = host.cell(const(-1), "previous")
+        stored = host.get(store.stored)
+        host.store(store.ptr, ZERO, ZERO)
+
+        def fiber(p: Expr) -> None:
+            base = host.let(mul(p, size), "base")
+            end = host.let(add(base, size), "end")
+            more = host.cell(TRUE, "more")
+
+            def look() -> None:
+                q = host.get(place_cell)
+                host.set(more, FALSE)
+                host.branch(compare("lt", q, stored), lambda: inside(q))
+
+            def inside(q: Expr) -> None:
+                place = host.load(store.idx, q, "place", Int64)
+                host.branch(compare("lt", place, end), lambda: take(q, place))
+
+            def take(q: Expr, place: Expr) -> None:
+                def keep() -> None:
+                    k = host.get(kept)
+                    host.store(store.idx, k, sub(place, base))
+                    host.set(kept, add(k, 1))
+
+                is_new = compare("ne", place, host.get(previous))
+                host.branch(op("and", is_new, host.load(store.tbl, place, "set")), keep)
+                host.set(previous, place)
+                host.set(place_cell, add(q, 1))
+                host.set(more, TRUE)
+
+            host.loop(lambda: host.get(more), look)
+            host.store(store.ptr, add(p, 1), host.get(kept))
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.set(store.stored, host.get(kept))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+        if count is not ONE:  # one fiber: coordinates are places already
+            self._each_listed(
+                host, store, count, dims[-1], lambda q, place: host.store(store.idx, q, place)
+            )
+
+    def unfurl(
+        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
+    ) -> Node:
+        store = fiber.store
+        base = mul(fiber.position, fiber.dims[-1])
+        if mode != READ:
+            return Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
+        if protocol == "follow":
+
+            def at(host: Host, i: Expr) -> Node:
+                place = host.let(add(base, sub(i, 1)), "place")
+                return Switch(host.load(store.tbl, place, "set"), fiber.child(place), self.fill)
+
+            return Lookup(at)
+        return unfurl_sorted(host, fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
+
+    def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
+        """Write at a place: list it if it becomes set."""
+        store = fiber.store
+
+        def preamble(host: Host) -> tuple[Node, Any]:
+            place = host.let(where, "place")
+            before = host.load(store.tbl, place, "set")
+            dirty = host.cell(before, "dirty")
+
+            def enlist() -> None:
+                q = host.get(store.stored)
+                host.grow(store.idx, add(q, 1))
+                host.store(store.idx, q, place)
+                host.store(store.tbl, place, TRUE)
+                host.set(store.stored, add(q, 1))
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            def epilogue(host: Host) -> None:
+                now = host.get(dirty)
+                if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+                    host.store(store.tbl, place, now)
+                host.branch(op("and", now, op("not", before)), enlist)
+
+            return fiber.child(place, dirty), epilogue
+
+        return Thunk(preamble)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+        storage, _ = pack_sorted(positions, coordinates, count, self.index.dtype)
+        places = positions * size + coordinates
+        tbl = np.zeros(count * size, bool)
+        tbl[places] = True
+        counters = {"stored": len(storage["idx"]), "cleared": len(tbl)}
+        counters |= {"fibers": count, "width": size}
+        return storage | {"tbl": tbl} | counters, places, count * size
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, coordinates, _ = unpack_sorted(storage, positions)
+        return which, coordinates, positions[which] * size + coordinates
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return count * size
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"ptr": count + 1, "idx": int(storage["ptr"][count]), "tbl": count * size}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if len(storage["tbl"]) < count * size:
+            return f"tbl has {len(storage['tbl'])} entries; it needs {count * size}"
+        return validate_sorted(storage, count, size)

@@ -1,0 +1,129 @@
+"""The SparseList level: the coordinates of each fiber in ascending order (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Lookup, Thunk
+from finchlang.syntax import Node
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.sorted_positions import (
+    pack_sorted,
+    unfurl_sorted,
+    unpack_sorted,
+    validate_sorted,
+)
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.types import Int64, Type
+
+
+@dataclass(frozen=True)
+class SparseList(Level):
+    """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
+
+    Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and
+    `stored` is the number of coordinates of all fibers so far; freezing adds the counts up.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("ptr", None), ("idx", None))
+    counters: ClassVar = (("stored", Int64),)
+    is_sequential: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def random_access(self) -> Level:
+        return SparseByteMap(self.lvl.random_access(), self.index)
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        host.set(store.stored, ZERO)
+        host.grow(store.ptr, ONE)
+        host.store(store.ptr, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        host.grow(store.ptr, add(stop, 2))
+        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        sum_counts(host, store, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def unfurl(
+        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
+    ) -> Node:
+        if mode == READ:
+            return unfurl_sorted(host, fiber, stop, protocol, lambda q, i: q)
+        return Thunk(lambda host: self._append(host, fiber))
+
+    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store, child = fiber.store, fiber.store.child
+        first = host.get(store.stored)
+
+        def at(host: Host, i: Expr) -> Node:
+            def preamble(host: Host) -> tuple[Node, Any]:
+                q = host.get(store.stored)
+                self.lvl.assemble(host, child, fiber.dims[:-1], q, q)
+                dirty = host.cell(FALSE, "dirty")
+
+                def keep() -> None:
+                    host.grow(store.idx, add(q, 1))
+                    host.store(store.idx, q, sub(i, 1))
+                    host.set(store.stored, add(q, 1))
+
+                return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+
+            return Thunk(preamble)
+
+        def epilogue(host: Host) -> None:
+            written = host.let(sub(host.get(store.stored), first), "written")
+            host.store(store.ptr, add(fiber.position, 1), written)
+            if fiber.dirty is not None:
+                parent = fiber.dirty
+                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
+
+        return Lookup(at), epilogue
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+        storage, places = pack_sorted(positions, coordinates, count, self.index.dtype)
+        return storage | {"stored": len(storage["idx"])}, places, len(storage["idx"])
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return unpack_sorted(storage, positions)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ptr"][count])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"ptr": count + 1, "idx": int(storage["ptr"][count])}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        return validate_sorted(storage, count, size)
+
+
+def sum_counts(host: Host, store: Store, count: Expr) -> None:
+    """Turn the counts in ptr[1..count] into positions: each the sum of those up to it."""
+    total = host.cell(ZERO, "total")
+
+    def step(p: Expr) -> None:
+        position = host.let(add(host.get(total), host.load(store.ptr, p, "n", Int64)), "position")
+        host.store(store.ptr, p, position)
+        host.set(total, position)
+
+    host.count(ONE, count, step, "p")

@@ -1,0 +1,352 @@
+"""Tensors as values: a format, a shape and NumPy arrays; made from and turned into NumPy and SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.source import FinchError
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.sparse_list import SparseList
+from finchlang.types import Int64, type_of_dtype
+
+MAX_DIMENSION = 2**62
+
+
+class Tensor:
+    """A tensor: `format` (a Level), `shape` (a size for each mode), and `storage`, one dict of
+    arrays and counters for each level, outermost first, as the levels' docstrings describe them.
+
+    `Tensor("Dense(SparseList(Element(0.0)))", m, n)` is an m x n tensor of fill values. Modes are
+    column-major: the outermost level is the last mode.
+    """
+
+    def __init__(self, format: Level | str, *shape: int):
+        self.format = parse_format(format) if isinstance(format, str) else format
+        self.shape = _checked_shape(self.format, shape or (0,) * self.format.order)
+        if isinstance(self.format, ScalarLevel):
+            raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
+        none = np.empty((self.format.order, 0), np.int64)
+        values = np.empty(0, self.format.element_type.dtype)
+        self.storage = _pack(self.format, self.shape, none, values)
+        self.checked = True  # whether the arrays are known to be sound
+
+    @classmethod
+    def from_storage(
+        cls, format: Level, shape: Sequence[int], storage: list[dict[str, Any]], checked: bool
+    ) -> Tensor:
+        """A tensor over existing arrays, which are not copied."""
+        tensor = cls.__new__(cls)
+        tensor.format, tensor.shape = format, _checked_shape(format, tuple(shape))
+        tensor.storage, tensor.checked = storage, checked
+        return tensor
+
+    @classmethod
+    def from_coo(
+        cls,
+        format: Level | str,
+        shape: Sequence[int],
+        coordinates: Sequence[np.ndarray],
+        values: np.ndarray,
+    ) -> Tensor:
+        """A tensor with `values` at 0-based `coordinates` (an array for each mode), which must be
+        distinct; everything given is stored, even if it equals the fill."""
+        tensor = cls(format, *shape)
+        coords = np.array([np.asarray(c, np.int64) for c in coordinates]).reshape(
+            tensor.format.order, -1
+        )
+        for mode, size in enumerate(tensor.shape):
+            if coords.shape[1] and not (0 <= coords[mode].min() and coords[mode].max() < size):
+                raise FinchError("bounds", f"a coordinate of mode {mode + 1} is not in 0..{size - 1}")
+        order = np.lexsort(coords) if tensor.format.order else slice(None)
+        tensor.storage = _pack(tensor.format, tensor.shape, coords[:, order], values[order])
+        return tensor
+
+    @classmethod
+    def from_numpy(cls, array: Any, format: Level | str | None = None) -> Tensor:
+        """A copy of an array in `format` (Dense in every mode if None); stores what differs from
+        the format's fill."""
+        array = np.asarray(array)
+        if format is None:
+            return cls.from_numpy(array, dense_format(array))
+        level = parse_format(format) if isinstance(format, str) else format
+        if level.order != array.ndim:
+            raise FinchError(
+                "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
+            )
+        fill = level.fill.value
+        stored = (array != fill) & ~((array != array) & (fill != fill))
+        coordinates = np.nonzero(stored)
+        values = array[coordinates].astype(level.element_type.dtype)
+        return cls.from_coo(level, array.shape, coordinates, values)
+
+    @property
+    def order(self) -> int:
+        return self.format.order
+
+    @property
+    def fill(self) -> Any:
+        return self.format.fill.value
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.format.element_type.dtype
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """The stored leaves: 0-based coordinates (order x number of leaves) and their values."""
+        positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
+        levels = list(self.format.levels())
+        for depth, level in enumerate(levels[:-1]):
+            size = self.shape[self.order - 1 - depth]
+            which, here, positions = level.unpack(self.storage[depth], positions, size)
+            coordinates = np.vstack((here[None, :], coordinates[:, which]))
+        return coordinates, levels[-1].unpack_values(self.storage[-1], positions)  # type: ignore
+
+    def to_numpy(self) -> np.ndarray:
+        """A dense array of the tensor's shape and element type, in Fortran order."""
+        coordinates, values = self.entries()
+        array = np.full(self.shape, self.fill, self.dtype, order="F")
+        array[tuple(coordinates)] = values
+        return array
+
+    def to_scipy(self) -> Any:
+        """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for a vector.
+
+        Raises FinchError "type" if the fill is not zero or the order not 1 or 2.
+        """
+        import scipy.sparse
+
+        if self.order not in (1, 2) or self.fill != 0:
+            raise FinchError("type", "SciPy holds sparse vectors and matrices of fill 0 only")
+        kinds = [type(level) for level in self.format.levels()]
+        if kinds == [Dense, SparseList, Element]:
+            arrays = (self.storage[2]["val"], self.storage[1]["idx"], self.storage[1]["ptr"])
+            count = int(arrays[2][self.shape[1]])
+            return scipy.sparse.csc_array(
+                (arrays[0][:count], arrays[1][:count], arrays[2][: self.shape[1] + 1]), self.shape
+            )
+        coordinates, values = self.entries()
+        coo = scipy.sparse.coo_array((values, tuple(coordinates)), self.shape)
+        return coo.tocsc() if self.order == 2 else coo
+
+    def countstored(self) -> int:
+        """The number of stored leaves."""
+        return len(self.entries()[1])
+
+    def validate(self) -> None:
+        """Check once that the arrays are sound, so that compiled code may trust them.
+
+        Raises FinchError "bounds" that names the level and says what is wrong with it.
+        """
+        if self.checked:
+            return
+        count = 1
+        for depth, level in enumerate(self.format.levels()):
+            size = self.shape[self.order - 1 - depth] if depth < self.order else 1
+            problem = level.validate(self.storage[depth], count, size)
+            if problem is not None:
+                raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
+            if depth < self.order:
+                count = level.child_count(self.storage[depth], count, size)
+        self.checked = True
+
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.shape))
+        return f"{size} Tensor({self.format})"
+
+
+class Scalar:
+    """A tensor without dimensions: `value`, and the `fill` (and type) it was made with."""
+
+    def __init__(self, fill: Any, value: Any = None):
+        self.format = fill if isinstance(fill, ScalarLevel) else ScalarLevel(typed_literal(fill))
+        self.value = self.format.element_type.wrap(self.fill if value is None else value)
+
+    @property
+    def fill(self) -> Any:
+        return self.format.fill.value
+
+    shape: tuple[int, ...] = ()
+    order = 0
+
+    def to_numpy(self) -> np.ndarray:
+        return np.array(self.value, self.format.element_type.dtype)
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.value})"
+
+
+class SwizzledTensor:
+    """A tensor with its modes in another order: mode k of this is where `permutation` has k
+    (`permutation[p]` names the mode of this that is mode p + 1 of `body`)."""
+
+    def __init__(self, body: Tensor, permutation: tuple[int, ...]):
+        if sorted(permutation) != list(range(1, body.order + 1)):
+            raise FinchError("dimension", f"{permutation} does not permute {body.order} modes")
+        self.body, self.permutation = body, permutation
+
+    @property
+    def format(self) -> Swizzled:
+        return Swizzled(self.body.format, self.permutation)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.body.shape[self.permutation.index(k + 1)] for k in range(self.order))
+
+    @property
+    def order(self) -> int:
+        return self.body.order
+
+    @property
+    def fill(self) -> Any:
+        return self.body.fill
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.body.dtype
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+        coordinates, values = self.body.entries()
+        return coordinates[[self.permutation.index(k + 1) for k in range(self.order)]], values
+
+    def to_numpy(self) -> np.ndarray:
+        return self.body.to_numpy().transpose(
+            [self.permutation.index(k + 1) for k in range(self.order)]
+        )
+
+    def to_scipy(self) -> Any:
+        """As Tensor.to_scipy; a transposed CSC matrix comes as CSR."""
+        matrix = self.body.to_scipy()
+        return matrix.T if self.order == 2 and self.permutation == (2, 1) else matrix
+
+    def countstored(self) -> int:
+        return self.body.countstored()
+
+    def validate(self) -> None:
+        self.body.validate()
+
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.shape))
+        return f"{size} {self.format}"
+
+
+def _checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
+    if len(shape) != format.order:
+        raise FinchError("dimension", f"{format} has {format.order} modes, {len(shape)} sizes given")
+    for size in shape:
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise FinchError("type", f"a size must be an integer, not {size!r}")
+        if not 0 <= size <= MAX_DIMENSION:
+            raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
+    return tuple(int(size) for size in shape)
+
+
+def _pack(
+    format: Level, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray
+) -> list[dict[str, Any]]:
+    """Storage for entries sorted by their coordinates, the last mode first."""
+    storage: list[dict[str, Any]] = []
+    positions, count = np.zeros(len(values), np.int64), 1
+    levels = list(format.levels())
+    try:
+        for depth, level in enumerate(levels[:-1]):
+            mode = len(shape) - 1 - depth
+            arrays, positions, count = level.pack(
+                positions, coordinates[mode], count, shape[mode]
+            )
+            storage.append(level.empty() | arrays)
+        storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
+    except (MemoryError, OverflowError, ValueError):
+        size = " x ".join(map(str, shape))
+        raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
+    return storage
+
+
+def dense_format(array: np.ndarray) -> Level:
+    """The format of a NumPy array as it is: Dense in every mode, fill 0."""
+    element = type_of_dtype(array.dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {array.dtype} have no element type here")
+    level: Level = Element(typed_literal(0, element))
+    for _ in range(array.ndim):
+        level = Dense(level)
+    return level
+
+
+def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
+    """The tensor a script value stands for, over the same memory: NumPy arrays (contiguous in any
+    order of their axes) and SciPy matrices (CSC and CSR in place); None if it stands for none.
+
+    A SciPy matrix with unsorted or repeated coordinates is put in order first (in place).
+    """
+    if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
+        return value
+    if isinstance(value, np.ndarray):
+        return _from_array(value)
+    if type(value).__module__.startswith("scipy.sparse"):
+        return _from_scipy(value)
+    return None
+
+
+def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
+    level = dense_format(array)
+    axes = sorted(range(array.ndim), key=lambda k: (array.strides[k], array.shape[k] != 1))
+    flat = array.transpose(axes[::-1])
+    if not flat.flags.c_contiguous:
+        axes, flat = list(range(array.ndim)), array.transpose()
+        flat = np.ascontiguousarray(flat)
+    storage: list[dict[str, Any]] = [{} for _ in range(array.ndim)]
+    storage.append({"val": flat.reshape(-1)})
+    shape = [array.shape[k] for k in axes]
+    body = Tensor.from_storage(level, shape, storage, checked=True)
+    if axes == list(range(array.ndim)):
+        return body
+    return SwizzledTensor(body, tuple(k + 1 for k in axes))
+
+
+def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
+    if matrix.format not in ("csc", "csr") or matrix.ndim != 2:
+        matrix = matrix.tocsc() if matrix.ndim == 2 else matrix.tocoo()
+    element = type_of_dtype(matrix.dtype)
+    if element is None:
+        raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
+    leaf = Element(typed_literal(0, element))
+    if matrix.ndim == 1:
+        matrix.sum_duplicates()
+        level = SparseList(leaf)
+        return Tensor.from_coo(level, matrix.shape, matrix.coords, matrix.data)
+    rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
+    fibers = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0]
+    if not _is_sound(matrix, rows, fibers):
+        raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
+    matrix.sum_duplicates()
+    if matrix.indptr.dtype != matrix.indices.dtype:
+        matrix.indptr = matrix.indptr.astype(np.int64)
+        matrix.indices = matrix.indices.astype(np.int64)
+    index = type_of_dtype(matrix.indices.dtype) or Int64
+    storage: list[dict[str, Any]] = [
+        {},
+        {"ptr": matrix.indptr, "idx": matrix.indices, "stored": int(matrix.indptr[-1])},
+        {"val": matrix.data},
+    ]
+    level = Dense(SparseList(leaf, index))
+    body = Tensor.from_storage(level, (rows, fibers), storage, checked=False)
+    body.validate()
+    return body if matrix.format == "csc" else SwizzledTensor(body, (2, 1))
+
+
+def _is_sound(matrix: Any, rows: int, fibers: int) -> bool:
+    """Whether SciPy itself may walk this matrix (it does not check before it sorts)."""
+    ptr, idx = matrix.indptr, matrix.indices
+    if len(ptr) != fibers + 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
+        return False
+    if ptr[-1] > min(len(idx), len(matrix.data)):
+        return False
+    used = idx[: ptr[-1]]
+    return len(used) == 0 or bool(used.min() >= 0 and used.max() < rows)

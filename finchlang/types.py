@@ -1,0 +1,119 @@
+"""The element types of tensors and of the host language, how they promote, and what fits into what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A machine type: Bool, a signed or unsigned integer, or a float."""
+
+    name: str
+    kind: str  # "bool", "int", "uint" or "float"
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(self.name.lower())
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def lowest(self) -> Any:
+        """The least value: the identity of `max`."""
+        if self.is_float:
+            return float("-inf")
+        return -(1 << (self.bits - 1)) if self.kind == "int" else self.wrap(0)
+
+    @property
+    def highest(self) -> Any:
+        """The greatest value: the identity of `min`."""
+        if self.is_float:
+            return float("inf")
+        if self.kind == "bool":
+            return True
+        return (1 << (self.bits - 1)) - 1 if self.kind == "int" else (1 << self.bits) - 1
+
+    def wrap(self, value: Any) -> Any:
+        """`value` as a Python value of this type: integers wrap around, Float32 is rounded."""
+        if self.kind == "float":
+            return float(value) if self.bits == 64 else float(np.float32(value))
+        if self.kind == "bool":
+            return bool(value)
+        value = int(value)
+        half = 1 << (self.bits - 1)
+        if self.kind == "int":
+            return value if -half <= value < half else ((value + half) & (2 * half - 1)) - half
+        return value & (2 * half - 1)
+
+
+Bool = Type("Bool", "bool", 8)
+Int8, Int16, Int32, Int64 = (Type(f"Int{b}", "int", b) for b in (8, 16, 32, 64))
+UInt8, UInt16, UInt32, UInt64 = (Type(f"UInt{b}", "uint", b) for b in (8, 16, 32, 64))
+Float32, Float64 = Type("Float32", "float", 32), Type("Float64", "float", 64)
+
+TYPES: dict[str, Type] = {
+    t.name: t
+    for t in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
+}
+_BY_DTYPE = {t.dtype: t for t in TYPES.values()}
+
+
+def type_of_dtype(dtype: Any) -> Type | None:
+    """The type of a NumPy dtype (native byte order), or None where there is none."""
+    return _BY_DTYPE.get(np.dtype(dtype))
+
+
+def type_of_value(value: Any) -> Type | None:
+    """The type a Python or NumPy number has: bool is Bool, int is Int64, float is Float64."""
+    if isinstance(value, (bool, np.bool_)):
+        return Bool
+    if isinstance(value, np.generic):
+        return type_of_dtype(value.dtype)
+    if isinstance(value, int):
+        return Int64 if value < 1 << 63 else UInt64
+    if isinstance(value, float):
+        return Float64
+    return None
+
+
+def promote(a: Type, b: Type) -> Type:
+    """The common type of two operands, as in Julia: floats win, then width, then unsigned."""
+    if a == b:
+        return a
+    if a.is_float or b.is_float:
+        floats = [t for t in (a, b) if t.is_float]
+        return max(floats, key=lambda t: t.bits)
+    if a == Bool:
+        return b
+    if b == Bool:
+        return a
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return a if a.kind == "uint" else b
+
+
+def can_store(source: Type, target: Type) -> bool:
+    """Whether a value of `source` may be written where `target` is kept (NumPy's same-kind rule).
+
+    Integers go into any integer (wrapping) and any float, floats into floats, Bool anywhere;
+    a float never goes into an integer, nor a number into a Bool.
+    """
+    if source == target or source == Bool:
+        return True
+    if target.is_float:
+        return True
+    return target.is_integer and source.is_integer
