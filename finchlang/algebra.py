@@ -300,7 +300,8 @@ _ROWS = (
             *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
         )
     ),
-    # what `:=` means as a reduction: the new value, whatever was there
+    # what `=` and `:=` mean as reductions: the new value, whatever was there
+    Operator("initwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
     Operator("overwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
     *(Operator(name, (1, 1), _conversion(type)) for name, type in TYPES.items()),
 )

@@ -14,7 +14,8 @@ from finchlang.syntax import Literal, Node
 
 SCRIPT_MACROS = ("@finch", "@time", "@assert", "@__DIR__")
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare")
-CLAUSES = BLOCK_STARTS | {"ELSEIF", "ELSE", "LPAR", "LCALL", "LSUB", "LBRACK", "_SEP"}
+BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
+CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
 #: What to write in a kernel for a word of the script stratum.
 INSTEAD = {
     "WHILE": "a `for` with its extent",
@@ -129,14 +130,11 @@ def _head(place: _Place) -> FinchError | None:
     """Mistakes in the heads of `for`, `let` and `function`, and in `@freeze(...)`."""
     stack, last = place.stack, place.last
     recent = [t for t in stack[-2:] if isinstance(t, Token)]
-    macros = [
-        a
-        for a, b in zip(stack, [*stack[1:], place.token], strict=True)
-        if isinstance(a, Token) and a in KERNEL_MACROS and isinstance(b, Token)
-    ]
-    if macros:
-        form = "(A, init, dims...)" if macros[-1] == "@declare" else "(A)"
-        message = f"`{macros[-1]}` is written `{macros[-1]}{form}` with a tensor's name"
+    brackets = [k for k, t in enumerate(stack) if isinstance(t, Token) and t.type in BRACKETS]
+    before = stack[brackets[-1] - 1] if brackets and brackets[-1] else last
+    if isinstance(before, Token) and before in KERNEL_MACROS:
+        form = "(A, init, dims...)" if before == "@declare" else "(A)"
+        message = f"`{before}` is written `{before}{form}` with a tensor's name"
         return FinchError("syntax", message, place.span())
     head = next((t for t in reversed(recent) if t.type in ("FOR", "LET", "FUNCTION")), None)
     if head is None:

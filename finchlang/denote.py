@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra import Operator, literal_type, operator
+from finchlang.algebra import OPERATORS, Operator, literal_type, operator
+from finchlang.denote_dimensions import MASKS, Environment, Equations, Late, tensor_of, unwrap
 from finchlang.host.build import cast, const
 from finchlang.host.ir import Const
-from finchlang.denote_dimensions import MASKS, Environment, Equations, Late, modes, root
 from finchlang.rewrite import walk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
@@ -50,14 +50,9 @@ def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
     arrays, environment = _bind(program, bindings)
-    semantics = Denotation(arrays)
-    semantics.learn(program, environment)
-    semantics.run(program, environment, ())
-    return {
-        name: arrays[name].data[()] if arrays[name].data.ndim else arrays[name].data.item()
-        for name in sorted(_updated(program))
-        if name in arrays
-    }
+    Denotation(arrays, program, environment).run(program, environment, ())
+    results = {name: arrays[name].data for name in sorted(_updated(program))}
+    return {name: data if data.ndim else data.item() for name, data in results.items()}
 
 
 @dataclass
@@ -77,7 +72,7 @@ def _bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray
         value = bindings[name]
         if type_of_value(value) is not None:
             environment[name] = const(value, type_of_value(value))
-        elif hasattr(value, "start") and hasattr(value, "stop"):
+        elif hasattr(value, "stop") and getattr(value, "step", 0) == 1:
             environment[name] = (int(value.start), int(value.stop))
         elif (tensor := as_tensor(value)) is not None:
             if id(value) not in same:
@@ -91,24 +86,26 @@ def _bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray
 
 def _updated(program: Node) -> set[str]:
     """The names of the tensors that are assigned to or declared in `program`."""
-    targets = [n.target for n in walk(program) if isinstance(n, Assign)]
-    declared = {n.tensor.name for n in walk(program) if isinstance(n, Declare)}
-    return declared | {root.name for t in targets if isinstance(root := root(t), Variable)}
+    targets = [tensor_of(n.target) for n in walk(program) if isinstance(n, Assign)]
+    return {t.name for t in targets if isinstance(t, Variable)} | _declared(program)
+
+
+def _declared(program: Node) -> set[str]:
+    return {n.tensor.name for n in walk(program) if isinstance(n, Declare)}
 
 
 # -------------------------------------------------------------------------------- the semantics
 
 
 class Denotation:
-    """Programs as changes to `arrays`. `extents` and `sizes` hold the dimensions found so far, of
-    loops and declarations, by the identity of the node."""
+    """What statements do to `arrays`, and what expressions are worth."""
 
-    def __init__(self, arrays: dict[str, DenseArray]):
+    def __init__(self, arrays: dict[str, DenseArray], program: Node, env: Environment):
         self.arrays = arrays
-        self.extents: dict[int, tuple[int, int]] = {}
-        self.sizes: dict[int, list[int]] = {}
         self.changing: set[str] = set()  # tensors whose contents must not be looked at now
         self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
+        self.unwrapped: dict[int, Any] = {}  # what `unwrap` gives for each access met so far
+        self.dimensions = self.solve(program, env)
 
     # ---------------------------------------------------------------- statements
 
@@ -123,11 +120,11 @@ class Denotation:
                 for i in range(start, stop + 1):
                     self.run(body, env | {index.name: const(i)}, ())
             case Define(variable, value, body):
-                self.run(body, env | {variable.name: self.value(value, env)}, ())
+                self.run(body, env | {variable.name: self.bound(value, env)}, ())
             case Sieve(condition, body):
                 if self.holds(condition, env):
                     self.run(body, env, ())
-            case Declare(tensor, init):
+            case Declare():
                 self.declare(node, env, rest)
             case Assign(target, op, value):
                 self.assign(target, op, self.value(value, env), env)
@@ -146,16 +143,18 @@ class Denotation:
 
     def declare(self, node: Declare, env: Environment, rest: tuple[Node, ...]) -> None:
         array = self.array(node.tensor)
-        if array.data.ndim and id(node) not in self.sizes:
-            self.learn(Block((node, *rest)), env)
-            if id(node) not in self.sizes:
-                message = f"the size of {node.tensor.name} is not known where it is declared"
-                raise FinchError("dimension", message, node.span)
+        # sizes that depend on the loops around are found when the program comes here
+        shape = self.dimensions.shape(node)
+        if shape is None:
+            shape = self.solve(Block((node, *rest)), env).shape(node)
+        if shape is None:
+            message = f"the size of {node.tensor.name} is not known where it is declared"
+            raise FinchError("dimension", message, node.span)
         init = self.value(node.init, env)
-        if not isinstance(init, Const) or array.type.wrap(init.value) != init.value:
+        fits = isinstance(init, Const) and (can_store(init.type, array.type) or init.value == 0)
+        if not fits:
             what = f"{node.tensor.name} of {array.type} cannot be declared as this"
             raise FinchError("type", what, node.init.span)
-        shape = self.sizes.get(id(node), [])
         array.data = np.full(shape, init.value, array.type.dtype, order="F")
 
     def assign(self, target: Access, op: Node, value: Any, env: Environment) -> None:
@@ -166,8 +165,11 @@ class Denotation:
         array = self.array(name)
         if value is MISSING or place is None:
             return
-        old = const(array.data[place].item(), array.type)
-        new = self.apply(_operator(op), [old, value], target)
+        if isinstance(op, Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
+            new = self.apply(OPERATORS["identity"], [value], target)
+        else:
+            old = const(array.data[place].item(), array.type)
+            new = self.apply(_operator(op), [old, value], target)
         if not can_store(new.type, array.type):
             message = f"{name.name} holds {array.type}, which cannot store {new.type}"
             raise FinchError("type", message, target.span)
@@ -190,10 +192,21 @@ class Denotation:
             case Access():
                 return self.read(node, env)
             case Call(Variable("size"), (Variable() as tensor, Literal(k))):
-                return const(self.shape(tensor)[k - 1])
+                shape = self.shape(tensor)
+                if k not in range(1, len(shape) + 1):
+                    message = f"{tensor.name} has {len(shape)} dimensions, not {k}"
+                    raise FinchError("dimension", message, node.span)
+                return const(shape[k - 1])
             case Call(op, args):
                 return self.apply(_operator(op), [self.value(a, env) for a in args], node)
         raise FinchError("type", "this is no number", node.span)
+
+    def bound(self, node: Node, env: Environment) -> Any:
+        """What a `let` binds: a value or an extent."""
+        is_extent = isinstance(node, Extent) or (
+            isinstance(node, Call) and node.op == Variable("meet")
+        )
+        return self.extent(node, env) if is_extent else self.value(node, env)
 
     def apply(self, op: Operator, args: list[Any], node: Node) -> Any:
         """An operator on values; `missing` gives `missing`, but for coalesce and ifelse."""
@@ -228,7 +241,9 @@ class Denotation:
     def place(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
         """The tensor (its name, or a mask's call) and the 0-based place in it that is accessed; of
         a mask, 1-based. None for a place out of range that reads `missing`."""
-        root, modes = modes(access)
+        if id(access) not in self.unwrapped:
+            self.unwrapped[id(access)] = unwrap(access)
+        root, modes = self.unwrapped[id(access)]
         mask = isinstance(root, Call)
         shape = (None, None) if mask else self.shape(root)
         if len(modes) != len(shape):
@@ -257,10 +272,13 @@ class Denotation:
             raise self.unknown(name)
         return self.arrays[name.name]
 
+    def size_now(self, name: Variable) -> tuple[int, ...]:
+        return self.array(name).data.shape
+
     def shape(self, name: Variable) -> tuple[int, ...]:
         if name.name in self.resizing:
             raise Late
-        return self.array(name).data.shape
+        return self.size_now(name)
 
     def unknown(self, node: Index | Variable) -> FinchError:
         if node.name in self.arrays:
@@ -272,39 +290,23 @@ class Denotation:
 
     def extent_of(self, loop: Loop, env: Environment) -> tuple[int, int]:
         """The dimension of a loop's index."""
-        if id(loop) in self.extents:
-            return self.extents[id(loop)]
-        found = self.learn(loop, env)
-        if id(loop) not in found:
+        found = self.dimensions.extent(loop) or self.solve(loop, env).extent(loop)
+        if found is None:
             message = f"nothing gives the index {loop.index.name} a dimension"
             hint = f"write `for {loop.index.name} = 1:n`"
             raise FinchError("dimension", message, loop.span, hint)
-        return found[id(loop)]
+        return found
 
-    def learn(self, region: Node, env: Environment) -> dict[int, tuple[int, int]]:
-        """Find the dimensions of loops and declarations in `region`, as seen from where it begins.
-
-        What is the same whenever the region is run is kept.
-        """
-        updated = _updated(region)
-        declared = {n.tensor.name for n in walk(region) if isinstance(n, Declare)}
-        self.changing, self.resizing = updated, declared
+    def solve(self, region: Node, env: Environment) -> Equations:
+        """The dimensions of loops and declarations in `region`, as far as they can be told before
+        it is run: from what `env` knows and what `region` does not change."""
+        self.changing, self.resizing = _updated(region), _declared(region)
         try:
             equations = Equations(self, region, env)
         finally:
             self.changing, self.resizing = set(), set()
         equations.solve()
-        found = {k: (d.start, d.stop) for k, d in equations.loops.items() if d.is_known}
-        if not isinstance(region, Loop):
-            sizes = {
-                key: [max(d.stop, 0) for d in dims]
-                for key, dims in equations.declarations.items()
-                if all(d.is_known for d in dims)
-            }
-            if not env.keys() & {n.name for n in walk(region) if isinstance(n, Index)}:
-                self.extents |= found
-            self.sizes |= sizes
-        return found
+        return equations
 
     def extent(self, node: Node, env: Environment) -> tuple[int, int] | None:
         """The extent an expression stands for; None for `_`. Raises Late."""
@@ -322,8 +324,11 @@ class Denotation:
                 return known[0] if known else None
             case Call(Variable("size")):
                 return 1, self.whole(node, env)
-            case Variable(name) if isinstance(env.get(name), tuple):
-                return env[name]
+            case Variable(name) if name in env:
+                if env[name] is None:
+                    raise Late
+                if isinstance(env[name], tuple):
+                    return env[name]
         raise FinchError("type", "the extent of an index is a range like 1:n", node.span)
 
     def whole(self, node: Node, env: Environment) -> int:

@@ -15,8 +15,10 @@ from finchlang.syntax import (
     Call,
     Declare,
     Define,
+    Extent,
     Freeze,
     Index,
+    Literal,
     Loop,
     Node,
     Variable,
@@ -37,13 +39,13 @@ class Late(Exception):
 class Evaluator(Protocol):
     """What is asked of the semantics; all raise Late."""
 
-    def value(self, node: Node, env: Environment) -> Any: ...
+    def bound(self, node: Node, env: Environment) -> Any: ...
     def whole(self, node: Node, env: Environment) -> int: ...
     def extent(self, node: Node, env: Environment) -> tuple[int, int] | None: ...
     def size_now(self, tensor: Variable) -> tuple[int, ...]: ...
 
 
-def root(access: Access) -> Node:
+def tensor_of(access: Access) -> Node:
     """The tensor within the wrappers of `access`, or the call that makes a mask."""
     tensor = access.tensor
     while isinstance(tensor, Call) and tensor.args:
@@ -51,7 +53,7 @@ def root(access: Access) -> Node:
     return tensor
 
 
-def modes(access: Access) -> tuple[Any, list[tuple[Node, bool]]]:
+def unwrap(access: Access) -> tuple[Any, list[tuple[Node, bool]]]:
     """What is accessed within its wrappers (Finch'25 Table 5), and for each of its modes the index
     and whether that may be out of range."""
     modes = [_modifiers(index) for index in access.indices]
@@ -87,6 +89,16 @@ def _modifiers(index: Node) -> tuple[Node, bool]:
         index = index.args[0]
     summands = {n.name for _, n in _summands(index) if isinstance(n, Index)}
     return index, permissive or len(summands) > 1
+
+
+def _is_single(extent: Node) -> bool:
+    """Whether a loop visits one place only, `for k = x:x` (Fig 12): its index is any expression,
+    and says nothing about dimensions."""
+    return (
+        isinstance(extent, Extent)
+        and extent.start == extent.stop
+        and extent.start != Literal(1)
+    )
 
 
 def _summands(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
@@ -129,7 +141,8 @@ class Dimension:
 
 @dataclass
 class Equations:
-    """The dimensions of the loops and declarations in `region`, and how they depend on each other.
+    """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and
+    how they depend on each other.
 
     `same` holds (a, b, shift, access) for b = a + shift; `sized` (a, b) for a tensor that has been
     written with dimension a and is then read with b = 1:stop of a; `defaults` (a, b) for a tensor
@@ -146,7 +159,7 @@ class Equations:
     defaults: list[tuple[Dimension, Dimension]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tensors: dict[str, list[Dimension]] = {}
+        self.tensors: dict[str, list[Dimension]] = {}  # the modes of each, where the walk is
         self.written: set[str] = set()  # declared, and not read since
         self.visit(self.region, self.env, {})
 
@@ -154,12 +167,14 @@ class Equations:
 
     def visit(self, node: Node, env: Environment, indices: dict[str, Dimension]) -> None:
         match node:
-            case Loop(index, extent, body):
+            case Loop(i, extent, body):
                 self.visit(extent, env, indices)
                 dimension = self.loops[id(node)] = self.given(extent, env)
                 dimension.fixed = dimension.state > 0
-                inner = env | {index.name: None}
-                self.visit(body, inner, indices | {index.name: dimension})
+                inside = {k: d for k, d in indices.items() if k != i.name}
+                if not _is_single(extent):
+                    inside[i.name] = dimension
+                self.visit(body, env | {i.name: None}, inside)
             case Define(variable, value, body):
                 self.visit(value, env, indices)
                 hidden = {k: d for k, d in indices.items() if k != variable.name}
@@ -175,7 +190,7 @@ class Equations:
             case Access():
                 for child in children(node):
                     self.visit(child, env, indices)
-                root = root(node)
+                root = tensor_of(node)
                 if isinstance(root, Variable):
                     self.finish(root.name)
                 self.access(node, env, indices)
@@ -191,11 +206,11 @@ class Equations:
             found = self.semantics.extent(node, env)
         except Late:
             return Dimension(1)
-        return Dimension() if found is None else Dimension(2, *found, "its bounds")
+        return Dimension() if found is None else Dimension(2, *found, "the bounds of the loop")
 
     def maybe(self, node: Node, env: Environment) -> Any:
         try:
-            return self.semantics.value(node, env)
+            return self.semantics.bound(node, env)
         except Late:
             return None
 
@@ -228,7 +243,7 @@ class Equations:
             self.tensors[name] = sizes
 
     def access(self, node: Access, env: Environment, indices: dict[str, Dimension]) -> None:
-        root, modes = modes(node)
+        root, modes = unwrap(node)
         if isinstance(root, Call):
             return
         sizes = self.modes(root)
@@ -254,9 +269,10 @@ class Equations:
     # ---------------------------------------------------------------- solving
 
     def solve(self) -> None:
+        """Find what can be found. Raises FinchError "dimension" where two do not match."""
         self.propagate()
         for dimension, before in self.defaults:
-            if dimension.take(before, 0):
+            if dimension.state == 0 and dimension.take(before, 0):
                 self.propagate()
         for index, size, shift, access in self.same:
             if not (index.is_known and size.is_known):
@@ -265,6 +281,18 @@ class Equations:
                 one = f"{index.start + shift}:{index.stop + shift} (from {index.origin})"
                 other = f"{size.start}:{size.stop} (from {size.origin})"
                 raise FinchError("dimension", f"{one} does not match {other}", access.span)
+
+    def extent(self, loop: Loop) -> tuple[int, int] | None:
+        """The dimension of a loop's index, or None where it is not found (yet)."""
+        found = self.loops.get(id(loop))
+        return (found.start, found.stop) if found and found.is_known else None
+
+    def shape(self, declare: Declare) -> tuple[int, ...] | None:
+        """The sizes of a declared tensor, or None where they are not found (yet)."""
+        found = self.declarations.get(id(declare))
+        if found is None or not all(d.is_known for d in found):
+            return None
+        return tuple(max(d.stop, 0) for d in found)
 
     def propagate(self) -> None:
         changed = True

@@ -1,4 +1,4 @@
-"""A residual program as a text to read: deterministic, and complete but for the places of errors."""
+"""A residual program as a text to read: deterministic, and complete but for errors' places."""
 
 from __future__ import annotations
 

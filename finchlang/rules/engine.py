@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from finchlang.host.build import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
 from finchlang.rewrite import children, map_children
 from finchlang.source import Bug
-from finchlang.syntax import EMPTY, Access, Extent, Index, Loop, Node, Value
+from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.tensors.level import TensorLike
+from finchlang.types import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,19 @@ def is_at(access: Access, index: Index) -> bool:
 
 def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
     """The evaluated extent of a loop, or None as long as it is not evaluated."""
-    extent: Any = loop.extent
-    start, stop = getattr(extent, "start", None), getattr(extent, "stop", None)
-    first, last = getattr(start, "expr", None), getattr(stop, "expr", None)
-    return None if first is None or last is None else (first, last)
+    extent = loop.extent
+    if not isinstance(extent, Extent):
+        return None
+    start, stop = _bound(extent.start), _bound(extent.stop)
+    return None if start is None or stop is None else (start, stop)
+
+
+def _bound(node: Node) -> Expr | None:
+    if isinstance(node, Value):
+        return node.expr if node.expr.type == Int64 else None
+    if isinstance(node, Literal) and type(node.value) is int:
+        return const(node.value, Int64)
+    return None
 
 
 def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:

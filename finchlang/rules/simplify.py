@@ -53,8 +53,6 @@ def simplify(node: Node) -> Any:
     result = map_children(simplify, node)
     while (better := _once(result)) is not None:
         result = map_children(simplify, better)
-    if result == node:
-        result = node
     if len(_simple) > _REMEMBERED:
         _simple.clear()
     _simple[id(result)] = result

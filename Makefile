@@ -1,0 +1,49 @@
+# The common jobs. `make run` and `make test` set everything up by themselves; they need Python 3.11
+# or newer (with venv) and nothing else.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+PYTEST_ARGS ?=
+
+# The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
+works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \
+            2>/dev/null)
+PYTHON ?= $(or $(call works,python3),$(call works,python3.13),$(call works,python3.12),\
+            $(call works,python3.11))
+
+.PHONY: run test lint contract check bench format clean
+.DEFAULT_GOAL := run
+
+run: $(INSTALLED)  ## the main job: run a program
+	$(BIN)/finch run examples/spmv.finch
+
+test: $(INSTALLED)  ## the whole suite
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/mypy finchlang repl
+
+contract: $(INSTALLED)  ## who may import whom, and how long a file may be
+	$(BIN)/python -m pytest -q tests/test_layout.py
+
+check: lint contract test  ## what must pass before a change lands
+
+bench: $(INSTALLED)
+	$(BIN)/python -m pytest tests/benchmarks -o addopts= --benchmark-only $(PYTEST_ARGS)
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# A stale build/ would bring deleted modules back into a wheel.
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "finchlang needs Python 3.11 or newer with venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@

@@ -1,0 +1,189 @@
+"""A kernel for tensors of given formats: normalised, bound, staged once, and run by any engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from finchlang.host.execute import ExecutingHost, run_residual
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Residual, Var
+from finchlang.host.residual import ResidualHost
+from finchlang.native.jit import compile_residual
+from finchlang.native.kernel import Frame
+from finchlang.normalize import Context, Format, Normalized, normalize, stages
+from finchlang.rewrite import substitute, walk
+from finchlang.rules.engine import Machine, State, Tracer
+from finchlang.rules.table import rules
+from finchlang.rules.typing import annotate
+from finchlang.source import FinchError
+from finchlang.syntax import Declare, Node, Thaw, Value, Variable
+from finchlang.tensors.bind import Bound, bind, gather, scatter
+from finchlang.tensors.level import Level
+from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import Type
+
+Stored = Tensor | Scalar
+
+
+class Kernel:
+    """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in
+    order, `numbers` those of the script numbers; `written` says which of the tensors it changes.
+
+    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
+    """
+
+    def __init__(self, program: Node, formats: dict[str, Format], which_rules: str = "all"):
+        self.source, self.formats, self.which_rules = program, formats, which_rules
+        self.normalized: Normalized = normalize(program, formats)
+        known = self.normalized.formats
+        self.program = annotate(self.normalized.program, known)
+        changed = {n.tensor.name for n in walk(self.program) if isinstance(n, (Declare, Thaw))}
+        levels = {name: known[name] for name in self.normalized.tensors}
+        self.bounds: list[Bound] = []
+        for name, level in {**levels, **self.normalized.workspaces}.items():
+            assert isinstance(level, Level)
+            self.bounds.append(bind(name, level, name in changed))
+        self.tensors = tuple(self.normalized.tensors.values())
+        self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
+        used = [n.name for n in walk(self.program) if isinstance(n, Variable)]
+        self.numbers = tuple(n for n, t in known.items() if isinstance(t, Type) and n in used)
+        self._inputs = {n: Var(n, known[n]) for n in self.numbers}  # type: ignore[arg-type]
+        self._workspaces: list[Stored] = []
+        for bound in self.bounds[len(self.tensors) :]:
+            self._workspaces.append(Tensor(bound.level))
+
+    def passes(self) -> list[tuple[str, Node]]:
+        """The program after each pass of normalisation."""
+        return list(stages(self.source, Context(dict(self.formats))))
+
+    def _run_rules(self, host: Host, tracer: Tracer | None) -> None:
+        for bound in self.bounds:
+            bound.enter(host)
+        numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
+        state = State(host, {bound.name: bound.fiber for bound in self.bounds})
+        Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
+
+    @cached_property
+    def residual(self) -> Residual:
+        """The residual program: what the rules leave to do once the formats are known."""
+        host = ResidualHost()
+        self._run_rules(host, None)
+        return Residual(
+            "kernel",
+            tuple(buffer for bound in self.bounds for buffer in bound.buffers),
+            tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
+            tuple(cell for bound in self.bounds for cell in bound.outputs),
+            host.code(),
+        )
+
+    # -------------------------------------------------------------------------------------- engines
+
+    def _gather(
+        self, tensors: Sequence[Stored], numbers: Sequence[Any]
+    ) -> tuple[list[np.ndarray], list[Any]]:
+        arrays: list[np.ndarray] = []
+        inputs: list[Any] = []
+        for bound, tensor in zip(self.bounds, [*tensors, *self._workspaces], strict=True):
+            own_arrays, own_inputs = gather(bound, tensor)
+            if bound.written:
+                own_arrays = [array.copy() for array in own_arrays]
+            arrays.extend(own_arrays)
+            inputs.extend(own_inputs)
+        return arrays, [*inputs, *numbers]
+
+    def _scatter(
+        self, tensors: Sequence[Stored], arrays: list[np.ndarray], outputs: list[Any]
+    ) -> None:
+        """Hand the results back: into the tensors' own arrays where these have the size."""
+        array_at = output_at = 0
+        for bound, tensor in zip(self.bounds, [*tensors, *self._workspaces], strict=True):
+            own = arrays[array_at : array_at + len(bound.buffers)]
+            array_at += len(bound.buffers)
+            if not bound.written:
+                continue
+            values = outputs[output_at : output_at + len(bound.outputs)]
+            output_at += len(bound.outputs)
+            before = [] if isinstance(tensor, Scalar) else gather(bound, tensor)[0]
+            scatter(bound, tensor, own, values)
+            if isinstance(tensor, Tensor):
+                keep_memory(bound, tensor, before)
+
+    def interpret(
+        self, tensors: Sequence[Stored], numbers: Sequence[Any], tracer: Tracer | None = None
+    ) -> Counter[str]:
+        """Run the rules on the executing host; gives the host steps taken."""
+        arrays, inputs = self._gather(tensors, numbers)
+        buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
+        host = ExecutingHost(dict(zip(buffers, arrays, strict=True)))
+        variables = [v for bound in self.bounds for v in bound.inputs]
+        for variable, value in zip([*variables, *self._inputs.values()], inputs, strict=True):
+            variable.held = value
+        _interruptible(lambda: self._run_rules(host, tracer))
+        outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
+        self._scatter(tensors, [host.arrays[b] for b in buffers], outputs)
+        return host.steps
+
+    def run_residual(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> Counter[str]:
+        """Run the residual program by the plain evaluator; gives the host steps taken."""
+        arrays, inputs = self._gather(tensors, numbers)
+        results: list[Any] = []
+        residual = self.residual
+        _interruptible(lambda: results.extend(run_residual(residual, arrays, inputs)))
+        host, arrays, outputs = results
+        self._scatter(tensors, arrays, outputs)
+        return host.steps
+
+    @cached_property
+    def native(self) -> Any:
+        """The compiled kernel."""
+        return compile_residual(self.residual)
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return self.native.frame()
+
+    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> None:
+        """Run the compiled kernel in place; tensors it cannot hand back in place get new arrays."""
+        frame, layout = self._frame, self.native.layout
+        arrays: list[np.ndarray] = []
+        inputs: list[Any] = []
+        for bound, tensor in zip(self.bounds, [*tensors, *self._workspaces], strict=True):
+            own_arrays, own_inputs = gather(bound, tensor)
+            arrays.extend(own_arrays)
+            inputs.extend(own_inputs)
+        for number, array in enumerate(arrays):
+            frame.set_array(number, array)
+        frame.set_inputs([*inputs, *numbers])
+        frame.call([arrays[number] for number in layout.written])
+        results = list(arrays)
+        for number in layout.grown:
+            results[number] = frame.array(number, arrays[number])
+        self._scatter(tensors, results, frame.outputs())
+
+
+def keep_memory(bound: Bound, tensor: Tensor, before: list[np.ndarray]) -> None:
+    """Put results into the arrays a tensor had, where the sizes are the same as before."""
+    old = iter(before)
+    for part, storage in zip(bound.level.levels(), tensor.storage, strict=True):
+        for name, _ in part.arrays:
+            array, new = next(old), storage[name]
+            if new is not array and new.shape == array.shape:
+                np.copyto(array, new)
+                storage[name] = array
+
+
+def _interruptible(run: Any) -> None:
+    try:
+        run()
+    except KeyboardInterrupt:
+        raise FinchError("interrupted", "the kernel was interrupted") from None
+
+
+def buffers_of(bounds: Sequence[Bound]) -> list[Buffer]:
+    """All buffers of a kernel, in order."""
+    return [buffer for bound in bounds for buffer in bound.buffers]

@@ -1,0 +1,1 @@
+"""Native code: residual programs become LLVM IR, object code and callable kernels."""

@@ -1,0 +1,78 @@
+"""What native code wants to know about the statements of a residual program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from finchlang.host.ir import (
+    Code,
+    Expr,
+    Fill,
+    For,
+    Get,
+    If,
+    Let,
+    Load,
+    Op,
+    Search,
+    Sort,
+    Stmt,
+    Store,
+    While,
+)
+
+
+def walk(code: Code) -> Iterator[Stmt]:
+    """Every statement in `code`, each before those nested in it, in textual order."""
+    for statement in code.statements:
+        yield statement
+        if isinstance(statement, If):
+            yield from walk(statement.then)
+            yield from walk(statement.otherwise)
+        elif isinstance(statement, While):
+            yield from walk(statement.test)
+            yield from walk(statement.body)
+        elif isinstance(statement, For):
+            yield from walk(statement.body)
+
+
+def is_heavy(code: Code) -> bool:
+    """Whether one run of `code` may take long: it has a loop, or works on a range."""
+    return any(isinstance(s, (While, For, Fill, Sort)) for s in walk(code))
+
+
+def is_indirect(code: Code) -> bool:
+    """Whether `code` reads or writes an array at an index that it has itself read from one."""
+    read: set[Expr] = set()
+
+    def depends(expr: Expr) -> bool:
+        return expr in read or (isinstance(expr, Op) and any(map(depends, expr.args)))
+
+    for statement in walk(code):
+        if isinstance(statement, (Load, Store)) and depends(statement.index):
+            return True
+        if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
+            read.add(statement.variable)
+    return False
+
+
+def runs_along_array(loop: For) -> bool:
+    """Whether each step of `loop` reads or writes another entry of some array, so that there are
+    not more steps than the array has entries."""
+    inside = {s.variable for s in walk(loop.body) if isinstance(s, (Let, Load, Get, Search))}
+
+    def is_fixed(expr: Expr) -> bool:
+        if isinstance(expr, Op):
+            return all(map(is_fixed, expr.args))
+        return expr is not loop.variable and expr not in inside
+
+    def is_shifted(expr: Expr) -> bool:
+        """Whether `expr` is the loop's variable plus something that does not change."""
+        if not isinstance(expr, Op) or expr.name not in ("add", "sub"):
+            return expr is loop.variable
+        left, right = expr.args
+        if is_shifted(left):
+            return is_fixed(right)
+        return expr.name == "add" and is_fixed(left) and is_shifted(right)
+
+    return any(isinstance(s, (Load, Store)) and is_shifted(s.index) for s in loop.body.statements)

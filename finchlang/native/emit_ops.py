@@ -1,0 +1,278 @@
+"""How each primitive operation of the host language becomes LLVM instructions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Protocol
+
+from finchlang.host.ir import COMPARISONS, Op
+from finchlang.source import Bug
+from finchlang.types import Int64, Type
+
+#: Reassociation and contraction are allowed; NaN and infinities are honoured (min-plus needs Inf).
+FAST = "reassoc nsz arcp contract"
+
+
+class Body(Protocol):
+    """What this module needs of the function being emitted."""
+
+    def new(self, instruction: str) -> str:
+        """Append `instruction`; the name of its result."""
+
+    def declare(self, result: str, name: str, arguments: str) -> None:
+        """Declare an external function or intrinsic."""
+
+    def use_power(self, type: Type) -> str:
+        """The name of the library function for integer power."""
+
+
+def llvm_type(type: Type) -> str:
+    """The LLVM type of a value of `type` in a register."""
+    if type.kind == "bool":
+        return "i1"
+    if type.kind == "float":
+        return "double" if type.bits == 64 else "float"
+    return f"i{type.bits}"
+
+
+def memory_type(type: Type) -> str:
+    """The LLVM type of a value of `type` in memory: a Bool is a byte there."""
+    return "i8" if type.kind == "bool" else llvm_type(type)
+
+
+def constant(value: bool | float, type: Type) -> str:
+    """A literal of LLVM; floats are written as the bits of the double, so they are exact."""
+    if type.kind == "float":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if type.kind == "bool":
+        return "true" if value else "false"
+    return str(value)
+
+
+def emit_op(body: Body, op: Op, args: list[str]) -> str:
+    """Append the instructions of `op` applied to the values `args`; the name of the result."""
+    emit = _EMITTERS.get(op.name)
+    if emit is None:
+        raise Bug(f"no native code for the operation {op.name}")
+    return emit(body, op, args)
+
+
+# ------------------------------------------------------------------------------------- arithmetic
+
+
+def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], str]:
+    def emit(body: Body, op: Op, args: list[str]) -> str:
+        name = f"{floating} {FAST}" if op.type.is_float else integer
+        return body.new(f"{name} {llvm_type(op.type)} {args[0]}, {args[1]}")
+
+    return emit
+
+
+def _divide(body: Body, op: Op, args: list[str]) -> str:
+    """Never traps: the divisor is replaced by 1 where it is 0 and where lowest / -1 overflows
+    (the dividend is then the wrapped quotient, and the remainder is 0)."""
+    kind = llvm_type(op.type)
+    dividend, divisor = args
+    zero = body.new(f"icmp eq {kind} {divisor}, 0")
+    unsafe = zero
+    if op.type.kind == "int":
+        lowest = body.new(f"icmp eq {kind} {dividend}, {op.type.lowest}")
+        minus_one = body.new(f"icmp eq {kind} {divisor}, -1")
+        overflow = body.new(f"and i1 {lowest}, {minus_one}")
+        unsafe = body.new(f"or i1 {zero}, {overflow}")
+    safe = body.new(f"select i1 {unsafe}, {kind} 1, {kind} {divisor}")
+    sign = "s" if op.type.kind == "int" else "u"
+    if op.name == "irem":
+        return body.new(f"{sign}rem {kind} {dividend}, {safe}")
+    quotient = body.new(f"{sign}div {kind} {dividend}, {safe}")
+    return body.new(f"select i1 {zero}, {kind} 0, {kind} {quotient}")
+
+
+def _integer_power(body: Body, op: Op, args: list[str]) -> str:
+    kind, name = llvm_type(op.type), body.use_power(op.type)
+    exponent = llvm_type(Int64)
+    return body.new(f"call {kind} @{name}({kind} {args[0]}, {exponent} {args[1]})")
+
+
+def _extremum(body: Body, op: Op, args: list[str]) -> str:
+    if op.type.is_float:
+        return _call(body, f"llvm.{op.name}imum", op.type, args, "nsz ")
+    sign = "s" if op.type.kind == "int" else "u"
+    return _call(body, f"llvm.{sign}{op.name}", op.type, args)
+
+
+def _negate(body: Body, op: Op, args: list[str]) -> str:
+    kind = llvm_type(op.type)
+    return body.new(f"fneg {kind} {args[0]}" if op.type.is_float else f"sub {kind} 0, {args[0]}")
+
+
+def _absolute(body: Body, op: Op, args: list[str]) -> str:
+    kind = llvm_type(op.type)
+    if op.type.is_float:
+        return _call(body, "llvm.fabs", op.type, args)
+    if op.type.kind != "int":
+        return args[0]
+    body.declare(kind, f"llvm.abs.{kind}", f"{kind}, i1")
+    return body.new(f"call {kind} @llvm.abs.{kind}({kind} {args[0]}, i1 false)")
+
+
+# ------------------------------------------------------------------------ bits, choices, functions
+
+
+def _bitwise(body: Body, op: Op, args: list[str]) -> str:
+    return body.new(f"{op.name} {llvm_type(op.type)} {args[0]}, {args[1]}")
+
+
+def _not(body: Body, op: Op, args: list[str]) -> str:
+    ones = "true" if op.type.kind == "bool" else "-1"
+    return body.new(f"xor {llvm_type(op.type)} {args[0]}, {ones}")
+
+
+def _shift(body: Body, op: Op, args: list[str]) -> str:
+    """A count of the width or more shifts everything out, a negative one the other way."""
+    count = args[1]
+    wide = op.args[1].type
+    if wide.bits < 64:
+        extend = "sext" if wide.kind == "int" else "zext"
+        count = body.new(f"{extend} {llvm_type(wide)} {count} to i64")
+    forth = _shift_by(body, op.name, op.type, args[0], count)
+    if wide.kind == "uint":
+        return forth
+    opposite = body.new(f"sub i64 0, {count}")
+    back = _shift_by(body, "shr" if op.name == "shl" else "shl", op.type, args[0], opposite)
+    negative = body.new(f"icmp slt i64 {count}, 0")
+    kind = llvm_type(op.type)
+    return body.new(f"select i1 {negative}, {kind} {back}, {kind} {forth}")
+
+
+def _shift_by(body: Body, name: str, type: Type, value: str, count: str) -> str:
+    """`value` shifted by the i64 `count`, taken as unsigned."""
+    kind, bits = llvm_type(type), type.bits
+    arithmetic = name == "shr" and type.kind == "int"
+    inside = body.new(f"icmp ult i64 {count}, {bits}")
+    near = body.new(f"select i1 {inside}, i64 {count}, i64 {bits - 1}")
+    if bits < 64:
+        near = body.new(f"trunc i64 {near} to {kind}")
+    how = "shl" if name == "shl" else "ashr" if arithmetic else "lshr"
+    shifted = body.new(f"{how} {kind} {value}, {near}")
+    if arithmetic:
+        return shifted
+    return body.new(f"select i1 {inside}, {kind} {shifted}, {kind} 0")
+
+
+def _compare(body: Body, op: Op, args: list[str]) -> str:
+    type = op.args[0].type
+    kind = llvm_type(type)
+    if op.name == "isnan":
+        return body.new(f"fcmp uno {kind} {args[0]}, {args[0]}")
+    return body.new(f"{comparison(op.name, type)} {kind} {args[0]}, {args[1]}")
+
+
+def comparison(name: str, type: Type) -> str:
+    """The LLVM instruction that compares values of `type` by `name` (NaN is unequal to all)."""
+    if type.is_float:
+        return "fcmp une" if name == "ne" else f"fcmp o{name}"
+    if name in ("eq", "ne"):
+        return f"icmp {name}"
+    return f"icmp {'s' if type.kind == 'int' else 'u'}{name}"
+
+
+def _select(body: Body, op: Op, args: list[str]) -> str:
+    kind = llvm_type(op.type)
+    return body.new(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+
+
+def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -> str:
+    """A call of an intrinsic that is overloaded on the one type of its arguments and result."""
+    kind = llvm_type(type)
+    full = f"{name}.f{type.bits}" if type.is_float else f"{name}.{kind}"
+    body.declare(kind, full, ", ".join([kind] * len(args)))
+    values = ", ".join(f"{kind} {arg}" for arg in args)
+    return body.new(f"call {flags}{kind} @{full}({values})")
+
+
+def _rounding(name: str) -> Callable[[Body, Op, list[str]], str]:
+    """Rounding to an integral value, which an integer is already."""
+
+    def emit(body: Body, op: Op, args: list[str]) -> str:
+        return _call(body, f"llvm.{name}", op.type, args) if op.type.is_float else args[0]
+
+    return emit
+
+
+def _intrinsic(name: str) -> Callable[[Body, Op, list[str]], str]:
+    return lambda body, op, args: _call(body, f"llvm.{name}", op.type, args)
+
+
+def _libm(body: Body, op: Op, args: list[str]) -> str:
+    """A function of the C library that LLVM has no intrinsic for."""
+    kind, name = llvm_type(op.type), op.name if op.type.bits == 64 else op.name + "f"
+    body.declare(kind, name, kind)
+    return body.new(f"call {kind} @{name}({kind} {args[0]})")
+
+
+# ------------------------------------------------------------------------------------ conversions
+
+
+def _cast(body: Body, op: Op, args: list[str]) -> str:
+    source, target, value = op.args[0].type, op.type, args[0]
+    if source == target:
+        return value
+    kinds = llvm_type(source), llvm_type(target)
+    if target.kind == "bool":
+        zero = constant(0.0, source) if source.is_float else "0"
+        return body.new(f"{comparison('ne', source)} {kinds[0]} {value}, {zero}")
+    if source.is_float and target.is_float:
+        name = "fpext" if target.bits > source.bits else "fptrunc"
+    elif source.is_float:
+        return _saturate(body, source, target, value)
+    elif target.is_float:
+        name = "sitofp" if source.kind == "int" else "uitofp"
+    elif source.kind != "bool" and target.bits == source.bits:
+        return value
+    elif source.kind != "bool" and target.bits < source.bits:
+        name = "trunc"
+    else:
+        name = "sext" if source.kind == "int" else "zext"
+    return body.new(f"{name} {kinds[0]} {value} to {kinds[1]}")
+
+
+def _saturate(body: Body, source: Type, target: Type, value: str) -> str:
+    kinds = llvm_type(source), llvm_type(target)
+    sign = "si" if target.kind == "int" else "ui"
+    name = f"llvm.fpto{sign}.sat.{kinds[1]}.f{source.bits}"
+    body.declare(kinds[1], name, kinds[0])
+    return body.new(f"call {kinds[1]} @{name}({kinds[0]} {value})")
+
+
+_EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
+    "add": _arithmetic("add", "fadd"),
+    "sub": _arithmetic("sub", "fsub"),
+    "mul": _arithmetic("mul", "fmul"),
+    "fdiv": _arithmetic("", "fdiv"),
+    "idiv": _divide,
+    "irem": _divide,
+    "ipow": _integer_power,
+    "fpow": _intrinsic("pow"),
+    "fmod": lambda body, op, args: body.new(f"frem {llvm_type(op.type)} {args[0]}, {args[1]}"),
+    "min": _extremum,
+    "max": _extremum,
+    **dict.fromkeys(("and", "or", "xor"), _bitwise),
+    "shl": _shift,
+    "shr": _shift,
+    **dict.fromkeys(COMPARISONS, _compare),
+    "neg": _negate,
+    "not": _not,
+    "abs": _absolute,
+    "cast": _cast,
+    "select": _select,
+    "round": _rounding("rint"),
+    **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
+    **{name: _intrinsic(name) for name in ("copysign", "sqrt")},
+    **{name: _intrinsic(name) for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan")},
+    **{name: _intrinsic(name) for name in ("asin", "acos", "atan", "sinh", "cosh", "tanh")},
+    "atan2": _intrinsic("atan2"),
+    "expm1": _libm,
+    "log1p": _libm,
+}

@@ -1,0 +1,199 @@
+"""The text of an LLVM function: instructions and labels, slots, expressions and memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from finchlang.host.ir import Buffer, Cell, Const, Expr, Op, Residual
+from finchlang.native.analysis import is_heavy
+from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
+from finchlang.native.layout import Layout
+from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
+from finchlang.source import Bug
+from finchlang.types import Bool, Type
+
+
+@dataclass(slots=True)
+class Array:
+    """How a function reaches a buffer: its address, or if it grows the locals that hold address
+    and capacity, and its slots; `load`/`store` are the metadata of accesses."""
+
+    data: str
+    capacity: str = ""
+    slot: str = ""
+    load: str = ""
+    store: str = ""
+
+
+class FunctionText(ABC):
+    """The text of one function being written: instructions, slots, expressions and memory."""
+
+    def __init__(self, module: Module, residual: Residual):
+        self.module, self.residual = module, residual
+        self.layout = Layout(residual)
+        self.lines: list[str] = []
+        self.locals: list[str] = []
+        self.count = 0
+        self.block = "start"
+        self.failures = 0
+        self.depth = 0  # loops around the current statement
+        self.exits: set[int] = set()
+        self.values: dict[Expr, str] = {}
+        self.bound: list[Expr] = []  # the keys of `values`, in order, so that scopes can be left
+        self.cells: dict[Cell, str] = {}
+        self.arrays: dict[Buffer, Array] = {}
+        self.polls = is_heavy(residual.body)
+        self.budget = self.local("i64") if self.polls else ""
+
+    # ---------------------------------------------------------------------- writing instructions
+
+    def name(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def new(self, instruction: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {instruction}")
+        return f"%v{self.count}"
+
+    def do(self, instruction: str) -> None:
+        self.lines.append("  " + instruction)
+
+    def declare(self, result: str, name: str, arguments: str) -> None:
+        self.module.declare(result, name, arguments)
+
+    @abstractmethod
+    def use_power(self, type: Type) -> str:
+        """The name of the procedure for integer power on `type`."""
+
+    def local(self, kind: str) -> str:
+        """A new local variable: an alloca in the first block, which LLVM makes a register."""
+        self.count += 1
+        self.locals.append(f"  %v{self.count} = alloca {kind}")
+        return f"%v{self.count}"
+
+    def labels(self, *names: str) -> list[str]:
+        """New labels, all with the same number."""
+        self.count += 1
+        return [f"{name}{self.count}" for name in names]
+
+    def jump(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def choose(self, condition: str, then: str, otherwise: str, cold: bool = False) -> None:
+        """Branch; `cold` says that `then` is unlikely."""
+        weights = f", !prof {UNLIKELY}" if cold else ""
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def leave(self, status: int) -> str:
+        """The label of the block that returns `status`."""
+        self.exits.add(status)
+        return f"status{status}"
+
+    def finish(self, head: str, end: str) -> str:
+        self.do(end)
+        for status in sorted(self.exits):
+            self.start(f"status{status}")
+            self.do(f"ret i32 {status}")
+        return "\n".join([head + " {", "start:", *self.locals, *self.lines, "}"])
+
+    # ------------------------------------------------------------------------------------- slots
+
+    def slot(self, number: int) -> str:
+        return self.new(f"getelementptr i64, ptr %slots, i64 {number}")
+
+    def open_array(self, number: int, buffer: Buffer) -> None:
+        slot = self.slot(3 * number)
+        tag = self.module.tbaa(f"buffer {number}")
+        data = self.new(f"load ptr, ptr {slot}, !tbaa {TBAA_SLOTS}")
+        load = f"{tag}, !invariant.load {INVARIANT}" if self.layout.is_frozen(number) else tag
+        array = Array(data, slot=slot, load=load, store=tag)
+        if number in self.layout.grown:
+            array.data, array.capacity = self.local("ptr"), self.local("i64")
+            self.do(f"store ptr {data}, ptr {array.data}")
+            self.read_capacity(array)
+        self.arrays[buffer] = array
+
+    def read_capacity(self, array: Array) -> None:
+        slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
+        capacity = self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
+        self.do(f"store i64 {capacity}, ptr {array.capacity}")
+
+    def read_slot(self, number: int, type: Type) -> str:
+        word = self.new(f"load i64, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+        kind = llvm_type(type)
+        if kind == "i64":
+            return word
+        if kind == "double":
+            return self.new(f"bitcast i64 {word} to double")
+        if kind == "float":
+            return self.new(f"bitcast i32 {self.new(f'trunc i64 {word} to i32')} to float")
+        return self.new(f"trunc i64 {word} to {kind}")
+
+    def write_slot(self, number: int, type: Type, value: str) -> None:
+        kind = llvm_type(type)
+        if kind == "double":
+            value = self.new(f"bitcast double {value} to i64")
+        elif kind == "float":
+            value, kind = self.new(f"bitcast float {value} to i32"), "i32"
+        if kind not in ("i64", "double"):
+            extend = "sext" if type.kind == "int" else "zext"
+            value = self.new(f"{extend} {kind} {value} to i64")
+        self.do(f"store i64 {value}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+
+    # ------------------------------------------------------------------------------- expressions
+
+    def bind(self, expr: Expr, value: str) -> None:
+        self.values[expr] = value
+        self.bound.append(expr)
+
+    def forget(self, known: int) -> None:
+        for expr in self.bound[known:]:
+            del self.values[expr]
+        del self.bound[known:]
+
+    def value(self, expr: Expr) -> str:
+        """The LLVM value of `expr`, computed here unless it is known in this scope."""
+        if isinstance(expr, Const):
+            return constant(expr.value, expr.type)
+        found = self.values.get(expr)
+        if found is None:
+            if not isinstance(expr, Op):
+                raise Bug(f"the variable {expr} is used where it is not bound")
+            found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
+            self.bind(expr, found)
+        return found
+
+    def read_cell(self, cell: Cell) -> str:
+        return self.new(f"load {llvm_type(cell.type)}, ptr {self.cell(cell)}")
+
+    def cell(self, cell: Cell) -> str:
+        if cell not in self.cells:
+            self.cells[cell] = self.local(llvm_type(cell.type))
+        return self.cells[cell]
+
+    def address(self, buffer: Buffer, index: str) -> str:
+        kind = memory_type(buffer.type)
+        return self.new(f"getelementptr {kind}, ptr {self.data(buffer)}, i64 {index}")
+
+    def data(self, buffer: Buffer) -> str:
+        array = self.arrays[buffer]
+        return self.new(f"load ptr, ptr {array.data}") if array.capacity else array.data
+
+    def load(self, buffer: Buffer, index: str) -> str:
+        kind, tag = memory_type(buffer.type), self.arrays[buffer].load
+        value = self.new(f"load {kind}, ptr {self.address(buffer, index)}{tag}")
+        return self.new(f"icmp ne i8 {value}, 0") if buffer.type == Bool else value
+
+    def store(self, buffer: Buffer, index: str, value: str) -> None:
+        kind, tag = memory_type(buffer.type), self.arrays[buffer].store
+        address = self.address(buffer, index)
+        self.do(f"store {kind} {self.to_memory(buffer.type, value)}, ptr {address}{tag}")
+
+    def to_memory(self, type: Type, value: str) -> str:
+        return self.new(f"zext i1 {value} to i8") if type == Bool else value

@@ -1,0 +1,144 @@
+"""From LLVM IR to code in memory: the target, the pass pipeline, the linker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from itertools import count
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from finchlang.host.ir import Residual
+from finchlang.host.listing import text
+from finchlang.native.cache import ObjectCache, key_of
+from finchlang.native.emit import emit, emit_procedure
+from finchlang.native.kernel import NativeKernel
+from finchlang.native.layout import Layout
+from finchlang.native.library import procedures
+from finchlang.native.runtime import ENTRY, SYMBOLS
+
+_lock = threading.Lock()
+
+
+@cache
+def _target_machine() -> Any:
+    """Code for this very processor."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        jit=True,
+    )
+
+
+@cache
+def _linker() -> Any:
+    return llvm.create_lljit_compiler(_target_machine())
+
+
+def environment() -> str:
+    """What object code depends on besides the residual and our own sources."""
+    host = llvm.get_host_cpu_features().flatten()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"LLVM {version} {llvm.get_default_triple()} {llvm.get_host_cpu_name()} {host}"
+
+
+def _optimise(module: Any) -> None:
+    """LLVM's O2 with the loop vectoriser, without SLP and unrolling.
+
+    Measured on one core of a Xeon (AVX-512), SpMV with 10,000 rows, 10 and 100 entries in each:
+    milliseconds from text to callable, then time relative to SciPy's. CSC scatters, CSR gathers.
+
+        this                                          CSC 12.3 ms 0.95 0.96   CSR 16.8 ms 0.82 0.85
+        gathering loops interleaved, too              CSC 12.6 ms 0.96 0.96   CSR 21.1 ms 0.90 0.85
+        this with prefer-no-gather                    CSC 12.7 ms 0.95 0.89   CSR 24.4 ms 0.88 0.96
+        this with SLP                                 CSC 12.9 ms 0.94 0.96   CSR 17.0 ms 0.83 0.85
+        interleaved and unrolled                      CSC 17.9 ms 0.76 0.93   CSR 21.3 ms 0.90 0.85
+        the same, O3                                  CSC 18.2 ms 0.90 0.94   CSR 22.0 ms 0.90 0.85
+        O1 with the vectoriser                        CSC 11.1 ms 0.94 0.96   CSR 15.4 ms 0.84 0.85
+        O1, no vectoriser                             CSC 11.1 ms 0.95 0.96   CSR 11.5 ms 1.03 1.32
+
+    A dense inner product of 1000 entries is three times faster interleaved, so only gathering
+    loops are not (`emit.py` marks them). O1 would save a millisecond, but leaves redundant loads
+    in (it has no global value numbering). An empty module takes 4.5 ms.
+    """
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = True
+    options.loop_interleaving = True
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(_target_machine(), options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _module(source: str, optimised: bool = True) -> Any:
+    _target_machine()  # initialises LLVM
+    module = llvm.parse_assembly(source)
+    if optimised:
+        _optimise(module)
+    return module
+
+
+def llvm_text(residual: Residual, optimised: bool = True) -> str:
+    """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
+    return str(_module(emit(residual))) if optimised else emit(residual)
+
+
+def assembly_text(residual: Residual) -> str:
+    """The machine code of `residual` as assembly."""
+    return _target_machine().emit_assembly(_module(emit(residual)))
+
+
+def object_code(residual: Residual, emitter: Callable[[Residual], str] = emit) -> bytes:
+    """The machine code of `residual` as an object file."""
+    return _target_machine().emit_object(_module(emitter(residual)))
+
+
+def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> NativeKernel:
+    """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
+    that holds it."""
+    with _lock:
+        needed = procedures(Layout(residual).statements)
+        addresses = {p.name: _procedure(p, cache) for p in needed}
+        linked = _link(_cached(residual, emit, cache), "entry", addresses)
+        return NativeKernel(residual, ENTRY(linked["entry"]), linked)
+
+
+def _cached(
+    residual: Residual, emitter: Callable[[Residual], str], cache: ObjectCache | None
+) -> bytes:
+    """The object code of `residual`, from `cache` or else compiled and put there."""
+    if cache is None:
+        return object_code(residual, emitter)
+    key = key_of(text(residual), f"{emitter.__name__} {environment()}")
+    code = cache.get(key)
+    if code is None:
+        code = object_code(residual, emitter)
+        cache.put(key, code)
+    return code
+
+
+_procedures: dict[str, Any] = {}
+
+
+def _procedure(procedure: Residual, cache: ObjectCache | None) -> int:
+    """The address of a procedure of the library, which stays in memory."""
+    name = procedure.name
+    if name not in _procedures:
+        _procedures[name] = _link(_cached(procedure, emit_procedure, cache), name, {})
+    return _procedures[name][name]
+
+
+_names = count(1)
+
+
+def _link(code: bytes, symbol: str, addresses: dict[str, int]) -> Any:
+    """Load object code that defines `symbol`; the code is there as long as the result is."""
+    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name, address in {**SYMBOLS, **addresses}.items():
+        library.import_symbol(name, address)
+    return library.export_symbol(symbol).link(_linker(), f"library{next(_names)}")

@@ -1,0 +1,162 @@
+"""Compiled kernels, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.host.ir import Residual
+from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK, Layout, packer, unpacker
+from finchlang.native.runtime import address_of, adopt, free, new_slots
+from finchlang.source import Bug, FinchError
+
+
+class NativeKernel:
+    """A compiled residual program.
+
+    `run` is the simple way to call it. The quick way is a Frame (`frame()`), whose slots are
+    written once and then only where something changed; `entry(address of slots)` is the bare
+    native call and returns a status (`layout.py`), restoring and raising nothing.
+
+    `layout` says where in the slots everything is; `written` numbers the buffers whose contents a
+    call may change, `grown` those it may move to new memory; `can_fail` is false if every call
+    runs to its end.
+    """
+
+    def __init__(self, residual: Residual, entry: Callable[[int], int], code: Any):
+        self.residual = residual
+        self.layout = Layout(residual)
+        self.entry = entry
+        self.written = self.layout.written
+        self.grown = self.layout.grown
+        self.can_fail = self.layout.can_fail
+        self._code = code  # the machine code is there as long as this is
+        self._pack = [packer(variable.type) for variable in residual.inputs]
+        self._unpack = [unpacker(cell.type) for cell in residual.outputs]
+
+    def frame(self) -> Frame:
+        """A new frame to call this kernel with."""
+        return Frame(self)
+
+    def run(
+        self, arrays: Sequence[np.ndarray], inputs: Sequence[Any] = ()
+    ) -> tuple[list[np.ndarray], list[Any]]:
+        """Run on `arrays` (one for each buffer, of its type, one-dimensional and contiguous; none
+        may overlap another) and `inputs`.
+
+        Gives the arrays afterwards (the same object, changed in place, or a larger new one if it
+        had to grow; its length is then its capacity) and the outputs. Raises FinchError if a Fail
+        statement is reached, memory is not to be had (resource), or upon Ctrl-C (interrupted);
+        all arrays are then as they were before.
+        """
+        if len(arrays) != len(self.residual.buffers) or len(inputs) != len(self._pack):
+            raise Bug(f"{self.residual.name} is called with the wrong number of arguments")
+        frame = self.frame()
+        for number, (buffer, array) in enumerate(zip(self.residual.buffers, arrays, strict=True)):
+            if array.dtype != buffer.type.dtype or not array.flags.c_contiguous:
+                raise Bug(f"{self.residual.name}: {buffer} cannot be {array.dtype} {array.strides}")
+            frame.set_array(number, array)
+        frame.set_inputs(inputs)
+        frame.call([arrays[number] for number in self.written])
+        results = list(arrays)
+        for number in self.grown:
+            results[number] = frame.array(number, arrays[number])
+        return results, frame.outputs()
+
+
+class Frame:
+    """The slots of calls of one kernel: `slots` may be written directly, as `layout` says; one
+    slice assignment of precomputed numbers is the quickest way.
+
+    A frame refers to the arrays whose addresses are in its slots only by those addresses: whoever
+    writes an address keeps the array alive. A frame is for one thread.
+    """
+
+    __slots__ = ("_saved", "address", "kernel", "slots")
+
+    def __init__(self, kernel: NativeKernel):
+        self.kernel = kernel
+        self.slots = new_slots(kernel.layout.size)
+        self.address = address_of(self.slots)
+        self._saved: list[np.ndarray] = []
+
+    def set_array(self, number: int, array: np.ndarray) -> None:
+        """Let `array` be the buffer `number`."""
+        data = array.__array_interface__["data"][0]
+        self.slots[3 * number : 3 * number + 3] = [data, array.size, 0]
+
+    def set_inputs(self, inputs: Sequence[Any]) -> None:
+        first = self.kernel.layout.first_input
+        words = [pack(value) for pack, value in zip(self.kernel._pack, inputs, strict=True)]
+        self.slots[first : first + len(words)] = words
+
+    def outputs(self) -> list[Any]:
+        """The outputs of the last call, as Python numbers."""
+        first = self.kernel.layout.first_output
+        words = self.slots[first : first + len(self.kernel._unpack)]
+        return [unpack(word) for unpack, word in zip(self.kernel._unpack, words, strict=True)]
+
+    def array(self, number: int, before: np.ndarray) -> np.ndarray:
+        """The buffer `number` after a call that it entered as `before`: the same array, or the
+        new one that it grew into. To be called once for each buffer in `grown` after each call."""
+        data, capacity, owned = self.slots[3 * number : 3 * number + 3]
+        if not owned:
+            return before
+        self.slots[3 * number + 2] = 0
+        return adopt(data, capacity, before.dtype)
+
+    def call(self, written: Sequence[np.ndarray]) -> None:
+        """Run the kernel. `written` are the arrays to restore if it fails: those of the buffers in
+        `kernel.written`, except such as hold nothing worth keeping. Raises as `NativeKernel.run`.
+
+        Saving them costs a copy into memory that the frame keeps for the next time.
+        """
+        kernel = self.kernel
+        if not kernel.can_fail:
+            kernel.entry(self.address)
+            return
+        self._save(written)
+        status = INTERRUPTED
+        try:
+            status = kernel.entry(self.address)
+        except KeyboardInterrupt:
+            raise FinchError("interrupted", f"{kernel.residual.name} was interrupted") from None
+        finally:
+            if status != OK:
+                self._undo(written)
+        if status != OK:
+            raise self._error(status)
+
+    def _save(self, written: Sequence[np.ndarray]) -> None:
+        saved = self._saved
+        if len(saved) != len(written):
+            saved = self._saved = [array.copy() for array in written]
+            return
+        for number, array in enumerate(written):
+            if saved[number].shape == array.shape:
+                np.copyto(saved[number], array)
+            else:
+                saved[number] = array.copy()
+
+    def _undo(self, written: Sequence[np.ndarray]) -> None:
+        for array, saved in zip(written, self._saved, strict=True):
+            np.copyto(array, saved)
+        for number in self.kernel.grown:
+            if self.slots[3 * number + 2]:
+                free(self.slots[3 * number])
+                self.slots[3 * number + 2] = 0
+
+    def _error(self, status: int) -> FinchError:
+        """What went wrong in the last call, which returned `status`."""
+        name = self.kernel.residual.name
+        if status == NO_MEMORY:
+            return FinchError("resource", f"{name} ran out of memory")
+        if status != FAILED:
+            raise Bug(f"{name} returned {status}")
+        layout = self.kernel.layout
+        fail = layout.failures[self.slots[layout.failure]]
+        words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
+        values = [unpacker(e.type)(word) for e, word in zip(fail.values, words, strict=True)]
+        return FinchError(fail.kind, fail.message.format(*values), fail.span)

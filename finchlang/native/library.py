@@ -1,0 +1,258 @@
+"""The procedures that native kernels call, written in the host language itself.
+
+`search` and `sort` are compiled on their own, once for each type: with them inside, a kernel that
+sorts would take 25 ms longer to compile. `power` is small, and good to inline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from finchlang.host.build import FALSE, ONE, ZERO, const, op
+from finchlang.host.ir import Buffer, Cell, Expr, Residual, Search, Sort, Stmt
+from finchlang.host.residual import ResidualHost
+from finchlang.types import Bool, Int64, Type
+
+#: Ranges of up to this many entries are sorted by insertion.
+SHORT = 24
+
+
+def procedures(statements: Iterable[Stmt]) -> list[Residual]:
+    """The separately compiled procedures that `statements` need."""
+    found = {}
+    for statement in statements:
+        if isinstance(statement, (Search, Sort)):
+            make = search if isinstance(statement, Search) else sort
+            procedure = make(statement.buffer.type)
+            found[procedure.name] = procedure
+    return list(found.values())
+
+
+@cache
+def search(type: Type) -> Residual:
+    """`search(data; start, stop, key)`: as Search, where data[start] < key is known already.
+
+    Gallops from `start` in steps that double, then halves the last of them.
+    """
+    host = ResidualHost()
+    data = Buffer("data", type)
+    start, stop = host.variable("start", Int64), host.variable("stop", Int64)
+    key = host.variable("key", type)
+    low, step = host.cell(start, "low"), host.cell(ONE, "step")
+
+    def below() -> Expr:
+        probe = op("add", host.get(low), host.get(step))
+        return _both(host, op("lt", probe, stop), lambda: op("lt", host.load(data, probe), key))
+
+    def gallop() -> None:
+        reach = host.get(step)
+        host.set(low, op("add", host.get(low), reach))
+        host.set(step, op("add", reach, reach))
+
+    host.loop(below, gallop)
+    high = host.cell(op("min", op("add", host.get(low), host.get(step)), stop), "high")
+
+    def halve() -> None:
+        left, right = host.get(low), host.get(high)
+        middle = op("add", left, op("shr", op("sub", right, left), 1))
+        host.branch(
+            op("lt", host.load(data, middle), key),
+            lambda: host.set(low, middle),
+            lambda: host.set(high, middle),
+        )
+
+    host.loop(lambda: op("gt", op("sub", host.get(high), host.get(low)), 1), halve)
+    return Residual(f"search_{type}", (data,), (start, stop, key), (high,), host.code())
+
+
+@cache
+def power(type: Type) -> Residual:
+    """`power(; base, exponent)`: integer power by squaring, 0 for a negative exponent."""
+    host = ResidualHost()
+    base, exponent = host.variable("base", type), host.variable("exponent", Int64)
+    negative = op("lt", exponent, 0)
+    result = host.cell(op("select", negative, const(0, type), const(1, type)), "result")
+    square, rest = host.cell(base, "square"), host.cell(op("max", exponent, 0), "rest")
+
+    def multiply() -> None:
+        factor, bits = host.get(square), host.get(rest)
+        so_far = host.get(result)
+        odd = op("eq", op("and", bits, 1), 1)
+        host.set(result, op("select", odd, op("mul", so_far, factor), so_far))
+        host.set(square, op("mul", factor, factor))
+        host.set(rest, op("shr", bits, 1))
+
+    host.loop(lambda: op("gt", host.get(rest), 0), multiply)
+    return Residual(f"power_{type}", (), (base, exponent), (result,), host.code())
+
+
+@cache
+def sort(type: Type) -> Residual:
+    """`sort(data; start, stop)`: as Sort; O(n log n) always, by Musser's introsort.
+
+    Quicksort with the median of three as pivot, which sorts the shorter part by calling itself
+    and goes on with the longer; a range that divides badly eight times is left to heapsort, and a
+    short one to insertion sort. (D. Musser, Introspective Sorting and Selection Algorithms, 1997.)
+    """
+    host = ResidualHost()
+    data = Buffer("data", type)
+    start, stop = host.variable("start", Int64), host.variable("stop", Int64)
+    low, high = host.cell(start, "low"), host.cell(stop, "high")
+    patience = host.cell(const(8), "patience")
+
+    def length() -> Expr:
+        return op("sub", host.get(high), host.get(low))
+
+    def is_long() -> Expr:
+        return op("and", op("gt", length(), SHORT), op("gt", host.get(patience), 0))
+
+    def divide() -> None:
+        total = length()
+        left, right = _partition(host, data, host.get(low), host.get(high))
+        before = op("sub", left, host.get(low))
+        behind = op("sub", host.get(high), right)
+        bad = op("lt", op("min", before, behind), op("shr", total, 3))
+        host.set(patience, op("sub", host.get(patience), op("cast", bad, type=Int64)))
+
+        def shorter_left() -> None:
+            host.sort(data, host.get(low), left)
+            host.set(low, right)
+
+        def shorter_right() -> None:
+            host.sort(data, right, host.get(high))
+            host.set(high, left)
+
+        host.branch(op("lt", before, behind), shorter_left, shorter_right)
+
+    host.loop(is_long, divide)
+    host.branch(
+        op("gt", length(), SHORT),
+        lambda: _heapsort(host, data, host.get(low), host.get(high)),
+        lambda: _insertion_sort(host, data, host.get(low), host.get(high)),
+    )
+    return Residual(f"sort_{type}", (data,), (start, stop), (), host.code())
+
+
+def _partition(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """Hoare's: afterwards what lies before the first position is at most the pivot, what lies at
+    or behind the second at least; both parts are shorter than the whole."""
+    first, last = host.load(data, low), host.load(data, op("sub", high, 1))
+    middle = host.load(data, op("add", low, op("shr", op("sub", high, low), 1)))
+    smaller, larger = op("min", first, middle), op("max", first, middle)
+    pivot = host.let(op("max", smaller, op("min", larger, last)), "pivot")
+    left, right = host.cell(low, "left"), host.cell(op("sub", high, 1), "right")
+
+    def advance(cell: Cell, comparison: str, step: int) -> None:
+        host.loop(
+            lambda: op(comparison, host.load(data, host.get(cell)), pivot),
+            lambda: host.set(cell, op("add", host.get(cell), step)),
+        )
+
+    def exchange() -> None:
+        advance(left, "lt", 1)
+        advance(right, "gt", -1)
+        i, j = host.get(left), host.get(right)
+
+        def swap() -> None:
+            _swap(host, data, i, j)
+            host.set(left, op("add", i, 1))
+            host.set(right, op("sub", j, 1))
+
+        host.branch(op("le", i, j), swap)
+
+    host.loop(lambda: op("le", host.get(left), host.get(right)), exchange)
+    return op("add", host.get(right), 1), host.get(left)
+
+
+def _insertion_sort(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> None:
+    def insert(i: Expr) -> None:
+        entry = host.load(data, i)
+        hole = host.cell(i, "hole")
+
+        def misplaced() -> Expr:
+            at = host.get(hole)
+            return _both(
+                host,
+                op("gt", at, low),
+                lambda: op("gt", host.load(data, op("sub", at, 1)), entry),
+            )
+
+        def shift() -> None:
+            at = host.get(hole)
+            host.store(data, at, host.load(data, op("sub", at, 1)))
+            host.set(hole, op("sub", at, 1))
+
+        host.loop(misplaced, shift)
+        host.store(data, host.get(hole), entry)
+
+    host.count(op("add", low, 1), op("sub", high, 1), insert)
+
+
+def _heapsort(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> None:
+    """First the heap is built from its last parent to its root, then its maximum taken off."""
+    root = host.cell(op("shr", op("sub", high, low), 1), "root")
+    count = host.cell(op("sub", high, low), "count")
+
+    def at(position: Expr) -> Expr:
+        return op("add", low, position)
+
+    def take_maximum() -> None:
+        rest = op("sub", host.get(count), 1)
+        _swap(host, data, low, at(rest))
+        host.set(count, rest)
+
+    def step() -> None:
+        unbuilt = host.get(root)
+        host.branch(
+            op("gt", unbuilt, 0), lambda: host.set(root, op("sub", unbuilt, 1)), take_maximum
+        )
+        _sift(host, data, at, host.get(root), host.get(count))
+
+    host.loop(lambda: op("gt", host.get(count), 1), step)
+
+
+def _sift(
+    host: ResidualHost, data: Buffer, at: Callable[[Expr], Expr], root: Expr, count: Expr
+) -> None:
+    """Let the entry at `root` sink to where no child of it in the heap is greater."""
+    entry = host.load(data, at(root))
+    parent = host.cell(root, "parent")
+    child = host.cell(ZERO, "child")
+
+    def sinks() -> Expr:
+        left = op("add", op("mul", host.get(parent), 2), 1)
+        host.set(child, left)
+
+        def greater_child() -> Expr:
+            right = op("add", left, 1)
+            is_right = _both(
+                host,
+                op("lt", right, count),
+                lambda: op("gt", host.load(data, at(right)), host.load(data, at(left))),
+            )
+            host.set(child, op("select", is_right, right, left))
+            return op("gt", host.load(data, at(host.get(child))), entry)
+
+        return _both(host, op("lt", left, count), greater_child)
+
+    def sink() -> None:
+        hole, larger = host.get(parent), host.get(child)
+        host.store(data, at(hole), host.load(data, at(larger)))
+        host.set(parent, larger)
+
+    host.loop(sinks, sink)
+    host.store(data, at(host.get(parent)), entry)
+
+
+def _swap(host: ResidualHost, data: Buffer, i: Expr, j: Expr) -> None:
+    a, b = host.load(data, i), host.load(data, j)
+    host.store(data, i, b)
+    host.store(data, j, a)
+
+
+def _both(host: ResidualHost, first: Expr, second: Callable[[], Expr]) -> Expr:
+    """`first` and `second()`, the latter looked at only if the former holds."""
+    cell = host.cell(FALSE, "both")
+    host.branch(first, lambda: host.set(cell, op("cast", second(), type=Bool)))
+    return host.get(cell)

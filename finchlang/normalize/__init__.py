@@ -1,0 +1,78 @@
+"""Normalisation: any program → Finch Normal Form (Finch'25 sections 5.1-5.5), pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from finchlang.normalize.concordize import concordize
+from finchlang.normalize.context import Context, Format
+from finchlang.normalize.dimensionalize import dimensionalize
+from finchlang.normalize.form import check_normal_form
+from finchlang.normalize.lifecycle import lifecycle
+from finchlang.normalize.order import check_order
+from finchlang.normalize.scopes import scopes
+from finchlang.normalize.wrapperize import wrapperize
+from finchlang.rewrite import walk
+from finchlang.syntax import Node, Variable
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.types import Type
+
+__all__ = ["PASSES", "Context", "Format", "Normalized", "normalize", "stages"]
+
+#: The passes in their order. Each is program → program, given what the one before it gives, and may
+#: add to the context. The life cycle comes before dimensions, which need to know the freezes.
+PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
+    ("scopes", scopes),
+    ("wrapperize", wrapperize),
+    ("lifecycle", lifecycle),
+    ("dimensionalize", dimensionalize),
+    ("concordize", concordize),
+)
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """A program in normal form and what its names stand for.
+
+    `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
+    tensors the program needs for itself, which the driver makes; `formats`: the format of every
+    free name, as stored (Level) or as a number (Type); `yields`: the script names a `return` hands
+    back.
+    """
+
+    program: Node
+    tensors: dict[str, str]
+    yields: tuple[str, ...]
+    workspaces: dict[str, Level]
+    formats: dict[str, Level | Type]
+
+
+def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
+    """The program after each pass, with the pass's name; the checks run at the end."""
+    for name, function in PASSES:
+        program = function(program, context)
+        yield name, program
+    check_order(program, context)
+    check_normal_form(program, context)
+
+
+def normalize(program: Node, formats: dict[str, Format]) -> Normalized:
+    """`program` in Finch Normal Form. `formats` has for each name free in it the format of the
+    tensor, or the type of the number, that is bound to it in the script.
+
+    Raises FinchError of kind unknown name, type, dimension, life cycle, access order or syntax.
+    """
+    context = Context(dict(formats))
+    for _, stage in stages(program, context):
+        program = stage
+    stored: dict[str, Level | Type] = {
+        name: known for name, known in context.formats.items() if not isinstance(known, Swizzled)
+    }
+    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    tensors = {
+        name: context.shown(name)
+        for name, known in stored.items()
+        if isinstance(known, Level) and name in used and name not in context.workspaces
+    }
+    return Normalized(program, tensors, context.yields, dict(context.workspaces), stored)

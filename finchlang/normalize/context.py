@@ -1,0 +1,138 @@
+"""What the normalisation passes know besides the program: formats, and names that are free."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from finchlang.algebra import FAMILIES, OPERATORS
+from finchlang.rewrite import walk
+from finchlang.source import Span
+from finchlang.syntax import Access, Call, Extent, Index, Literal, Node, Variable
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.masks import MASKS
+from finchlang.tensors.wrappers import WRAPPERS
+from finchlang.types import Type
+
+#: What a free name of a kernel may stand for: a tensor, or a script number.
+Format = Level | Swizzled | Type
+
+PROTOCOLS = ("walk", "gallop", "follow")
+INIT, OVERWRITE = "initwrite", "overwrite"
+#: the operators of `=` and `:=`, which are no reductions
+PLAIN = (Variable(INIT), Variable(OVERWRITE))
+ONE = Literal(1)
+RESERVED = frozenset((*OPERATORS, *FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
+    ("swizzle", "size", "meet", INIT, OVERWRITE)
+)
+
+
+@dataclass
+class Context:
+    """State shared by the passes over one program; each pass may extend it.
+
+    `formats` gives for every free name its format; `tensors` maps the name a tensor has in the
+    kernel to the script's name for it, where they differ; `workspaces` holds the formats of tensors
+    the kernel needs for itself (`workspace_of` finds a tensor's); `yields` are the script names a
+    `return` hands back; `originals` has what the user called a binder that was renamed; `taken` are
+    the names `fresh` must not make.
+    """
+
+    formats: dict[str, Format]
+    tensors: dict[str, str] = field(default_factory=dict)
+    workspaces: dict[str, Level] = field(default_factory=dict)
+    workspace_of: dict[str, str] = field(default_factory=dict)
+    yields: tuple[str, ...] = ()
+    originals: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+
+    def reserve(self, program: Node) -> None:
+        """Keep the names that occur in `program` from being made again by `fresh`."""
+        self.taken.update(n.name for n in walk(program) if isinstance(n, (Index, Variable)))
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""
+        name, stem, number = base, re.sub(r"_\d+$", "", base), 1
+        while name in self.taken or name in RESERVED or name in self.formats:
+            number += 1
+            name = f"{stem}_{number}"
+        self.taken.add(name)
+        return name
+
+    def level(self, name: str) -> Level:
+        """The format of the tensor `name`, as it is stored."""
+        found = self.formats[name]
+        assert not isinstance(found, Type)
+        return found.level if isinstance(found, Swizzled) else found
+
+    def written(self, name: str) -> str:
+        """The user's name for the index or variable `name`."""
+        return self.originals.get(name, name)
+
+    def shown(self, name: str) -> str:
+        """The user's name for the tensor `name`."""
+        return self.tensors.get(name, name)
+
+
+def root(tensor: Node) -> str | None:
+    """The name of the tensor inside any wrappers; None for a mask."""
+    while isinstance(tensor, Call) and tensor.args:
+        tensor = tensor.args[0]
+    return tensor.name if isinstance(tensor, Variable) else None
+
+
+def permissive_modes(tensor: Node) -> set[int]:
+    """The modes (from 0) that a `permissive` wrapper around `tensor` frees from their bounds."""
+    modes: set[int] = set()
+    while isinstance(tensor, Call) and tensor.args:
+        if tensor.op == Variable("permissive"):
+            modes.update(k for k, flag in enumerate(tensor.args[1:]) if flag == Literal(True))
+        tensor = tensor.args[0]
+    return modes
+
+
+def mask_name(tensor: Node) -> str | None:
+    """The mask that `tensor` calls for (`UpTriMask()`), or None."""
+    if isinstance(tensor, Call) and isinstance(tensor.op, Variable) and tensor.op.name in MASKS:
+        return tensor.op.name
+    return None
+
+
+def is_call(node: Node, *names: str) -> bool:
+    """Whether `node` calls one of the operators `names`."""
+    return isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name in names
+
+
+def call(name: str, *args: Node, span: Span | None = None) -> Call:
+    return Call(Variable(name, span=span), args, span=span)
+
+
+def size_extent(name: str, mode: int, span: Span | None = None) -> Extent:
+    """`1:size(name, mode)`; modes count from 1."""
+    size = call("size", Variable(name, span=span), Literal(mode, span=span), span=span)
+    return Extent(Literal(1, span=span), size, span=span)
+
+
+def is_single(extent: Node) -> bool:
+    """Whether a loop over `extent` runs exactly once: `x:x`."""
+    return isinstance(extent, Extent) and extent.start == extent.stop
+
+
+def reads(expression: Node) -> Iterable[str]:
+    """The tensors an expression reads, by name."""
+    for node in walk(expression):
+        if isinstance(node, Access) and (name := root(node.tensor)) is not None:
+            yield name
+
+
+def place(span: Span | None) -> str:
+    """`line:column` of a span, for messages."""
+    return f"{span.line}:{span.column}" if span is not None else "an inserted statement"
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint naming the nearest of `candidates`, if one is near."""
+    near = difflib.get_close_matches(name, list(candidates), n=1)
+    return f"did you mean `{near[0]}`?" if near else None

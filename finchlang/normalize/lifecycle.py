@@ -1,0 +1,296 @@
+"""The life cycle pass (Finch'25 section 5.5): inserts `@freeze` and `@thaw`, and says what `=` is.
+
+A tensor belongs to the scope its declaration stands in (the program, or the body of a loop, sieve
+or let), one without a declaration to the program. It changes between reading and updating there
+only, so what one statement of that scope does to it, however deeply, is the one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.normalize.context import (
+    INIT,
+    OVERWRITE,
+    PLAIN,
+    Context,
+    is_single,
+    place,
+    root,
+)
+from finchlang.normalize.workspace import Workspace
+from finchlang.pretty import pretty
+from finchlang.rewrite import block, replace, walk
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Declare,
+    Define,
+    Freeze,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Thaw,
+    Variable,
+)
+from finchlang.tensors.level import READ, UPDATE
+
+
+def lifecycle(program: Node, context: Context) -> Node:
+    """`program` with every change of mode written out, and updates in place of formats that are
+    written in order sent through a workspace.
+
+    Expects what wrapperise gives. Raises FinchError of kind "life cycle".
+    """
+    context.reserve(program)
+    return _Lifecycle(context).program(program)
+
+
+@dataclass
+class _Uses:
+    """What one statement does to one tensor: its reads, and its updates with the loops around."""
+
+    reads: list[Access] = field(default_factory=list)
+    updates: list[tuple[Assign, tuple[Loop, ...]]] = field(default_factory=list)
+
+
+@dataclass
+class _Tensor:
+    """A tensor within the scope it belongs to."""
+
+    name: str
+    mode: str | None  # None: not to be used before its declaration
+    declared: Declare | None = None  # what began the update phase, unless a thaw did
+    is_updated: bool = False  # since then
+    workspace: Workspace | None = None
+
+
+class _Lifecycle:
+    def __init__(self, context: Context):
+        self.context = context
+        self.declared: dict[str, Declare] = {}  # the first declaration of each tensor
+        self.initial: set[int] = set()  # ids of `=` that write where surely the fill is
+
+    def program(self, program: Node) -> Node:
+        used: dict[str, None] = {}
+        for node in walk(program):
+            if isinstance(node, Declare):
+                self.declared.setdefault(node.tensor.name, node)
+            elif isinstance(node, (Freeze, Thaw)):
+                used[node.tensor.name] = None
+            elif isinstance(node, Access) and (name := root(node.tensor)):
+                used[name] = None
+        tensors = {n: _Tensor(n, READ) for n in used if n not in self.declared}
+        return self.scope(program, tensors, frozenset(tensors), READ)
+
+    # ------------------------------------------------------------------ scopes
+
+    def scope(
+        self, node: Node, tensors: dict[str, _Tensor], visible: frozenset[str], start: str | None
+    ) -> Node:
+        """The scope `node`. `tensors` belong to it already; `visible` are those and the enclosing
+        scopes'; what is declared here has mode `start` before its declaration."""
+        if isinstance(node, Define):  # a let that is all of a scope goes on with it
+            self.check_visible(node.value, visible)
+            return replace(node, body=self.scope(node.body, tensors, visible, start))
+        statements = node.statements if isinstance(node, Block) else (node,)
+        tensors = dict(tensors)
+        for s in statements:
+            if isinstance(s, Declare) and s.tensor.name not in tensors:
+                self.check_new(s, visible)
+                tensors[s.tensor.name] = _Tensor(s.tensor.name, start)
+        visible = visible | frozenset(tensors)
+        done: list[tuple[Node, bool]] = []  # with whether it came from the program
+        for s in statements:
+            done += self.step(s, tensors, visible)
+        for tensor in tensors.values():
+            if tensor.mode == UPDATE:
+                done += self.freeze(tensor, None)
+        result = block(*(self.inside(s, visible) if given else s for s, given in done))
+        return replace(result, span=node.span) if isinstance(result, Block) else result
+
+    def step(
+        self, node: Node, tensors: dict[str, _Tensor], visible: frozenset[str]
+    ) -> Iterator[tuple[Node, bool]]:
+        """One statement of a scope, after the changes of mode it needs."""
+        if isinstance(node, (Declare, Freeze, Thaw)):
+            tensor = tensors.get(node.tensor.name)
+            if tensor is None:
+                raise self.outside(node.tensor.name, node.span, visible)
+            yield from self.step_mode(node, tensor, visible)
+            return
+        uses = _uses(node)
+        for name, use in uses.items():
+            tensor = tensors.get(name)
+            if tensor is None:
+                continue
+            self.check_uses(name, use, tensor)
+            if use.reads and tensor.mode == UPDATE:
+                yield from self.freeze(tensor, node.span)
+            if use.updates and tensor.mode == READ:
+                yield from self.thaw(tensor, None)
+            if use.updates:
+                if self.is_initial(tensor, use.updates):
+                    self.initial.add(id(use.updates[0][0]))
+                tensor.is_updated = True
+            if tensor.workspace is not None:
+                node = tensor.workspace.redirect(node)
+        yield node, True
+
+    def step_mode(
+        self, node: Declare | Freeze | Thaw, tensor: _Tensor, visible: frozenset[str]
+    ) -> Iterator[tuple[Node, bool]]:
+        name = self.context.shown(tensor.name)
+        if isinstance(node, Declare):
+            self.check_visible(node, visible)
+            if tensor.mode == UPDATE:
+                yield from self.freeze(tensor, node.span)
+            tensor.mode, tensor.declared, tensor.is_updated = UPDATE, node, False
+            yield node, True
+        elif isinstance(node, Freeze):
+            if tensor.mode != UPDATE:
+                raise FinchError("life cycle", f"`{name}` is not being updated here", node.span)
+            yield from self.freeze(tensor, node.span)
+        else:
+            if tensor.mode != READ:
+                raise FinchError("life cycle", f"`{name}` is being updated already", node.span)
+            yield from self.thaw(tensor, node.span)
+
+    def freeze(self, tensor: _Tensor, span: Span | None) -> Iterator[tuple[Node, bool]]:
+        if tensor.workspace is not None:
+            for s in tensor.workspace.leave(span):
+                yield s, False
+        yield Freeze(Variable(tensor.name, span=span), span=span), False
+        tensor.mode, tensor.declared, tensor.workspace = READ, None, None
+
+    def thaw(self, tensor: _Tensor, span: Span | None) -> Iterator[tuple[Node, bool]]:
+        tensor.mode = UPDATE
+        if any(level.is_sequential for level in self.context.level(tensor.name).levels()):
+            tensor.workspace = Workspace(self.context, tensor.name)
+            for s in tensor.workspace.enter(span):
+                yield s, False
+        else:
+            yield Thaw(Variable(tensor.name, span=span), span=span), False
+
+    def is_initial(self, tensor: _Tensor, updates: list[tuple[Assign, tuple[Loop, ...]]]) -> bool:
+        """Whether `updates` are one assignment, the first since the declaration, that comes to each
+        place at most once: there `=` finds the fill."""
+        declared = tensor.declared
+        if declared is None or tensor.is_updated or len(updates) != 1:
+            return False
+        if not isinstance(declared.init, Literal):
+            return False
+        assign, loops = updates[0]
+        plain = assign.target.indices
+        return declared.init.value == self.context.level(tensor.name).fill.value and all(
+            loop.index in plain or is_single(loop.extent) for loop in loops
+        )
+
+    # ------------------------------------------------------------------ inside of statements
+
+    def inside(self, node: Node, visible: frozenset[str]) -> Any:
+        """A statement of a scope, with the scopes in it done."""
+        match node:
+            case Assign(target, op, value):
+                self.check_visible(target, visible)
+                self.check_visible(value, visible)
+                if op == Variable(INIT) and id(node) not in self.initial:
+                    return replace(node, op=Variable(OVERWRITE, span=op.span))
+                return node
+            case Loop(_, header, body) | Sieve(header, body) | Define(_, header, body):
+                self.check_visible(header, visible)
+                return replace(node, body=self.scope(body, {}, visible, None))
+        return node
+
+    # ------------------------------------------------------------------ errors
+
+    def check_uses(self, name: str, use: _Uses, tensor: _Tensor) -> None:
+        shown = self.context.shown(name)
+        if tensor.mode is None:
+            first = use.reads[0] if use.reads else use.updates[0][0]
+            message = f"`{shown}` is used before its declaration in this scope"
+            raise FinchError("life cycle", message, first.span)
+        if use.reads and use.updates:
+            read, update = use.reads[0].span, use.updates[0][0].span
+            second = max((read, update), key=lambda s: (s.line, s.column) if s else (0, 0))
+            message = (
+                f"`{shown}` is read ({place(read)}) and updated ({place(update)}) in one statement "
+                "of the scope it belongs to"
+            )
+            hint = (
+                f"use another tensor for one of the two, declare `{shown}` inside of the loop, or "
+                "write an update such as `+=`"
+            )
+            raise FinchError("life cycle", message, second, hint)
+        reductions = [a for a, _ in use.updates if a.op not in PLAIN]
+        for assign in reductions[1:]:
+            first = reductions[0]
+            if assign.op != first.op:
+                message = (
+                    f"`{shown}` is updated by two operators, `{pretty(first.op)}` "
+                    f"({place(first.span)}) and `{pretty(assign.op)}` ({place(assign.span)})"
+                )
+                hint = "update it in two statements, one after the other"
+                raise FinchError("life cycle", message, assign.span, hint)
+
+    def check_visible(self, node: Node, visible: frozenset[str]) -> None:
+        for n in walk(node):
+            if not isinstance(n, Access):
+                continue
+            name = root(n.tensor)
+            if name and name not in visible and name not in self.context.workspaces:
+                raise self.outside(name, n.span, visible)
+
+    def check_new(self, node: Declare, visible: frozenset[str]) -> None:
+        if node.tensor.name in visible:
+            raise self.outside(node.tensor.name, node.span, visible)
+
+    def outside(self, name: str, span: Span | None, visible: frozenset[str]) -> FinchError:
+        shown = self.context.shown(name)
+        if name in visible:
+            message = f"`{shown}` changes its mode outside of the scope it belongs to"
+            return FinchError("life cycle", message, span, "declare it in one scope only")
+        declared = place(self.declared[name].span)
+        message = f"`{shown}` is used outside of the scope that declares it ({declared})"
+        return FinchError("life cycle", message, span, "declare it in the scope around both")
+
+
+def _uses(node: Node) -> dict[str, _Uses]:
+    """What `node` does to each tensor, in order of first use."""
+    found: dict[str, _Uses] = {}
+
+    def read(expression: Node) -> None:
+        for n in walk(expression):
+            if isinstance(n, Access) and (name := root(n.tensor)):
+                found.setdefault(name, _Uses()).reads.append(n)
+
+    def visit(node: Node, loops: tuple[Loop, ...]) -> None:
+        match node:
+            case Block(statements):
+                for s in statements:
+                    visit(s, loops)
+            case Loop(_, extent, body):
+                read(extent)
+                visit(body, (*loops, node))
+            case Sieve(header, body) | Define(_, header, body):
+                read(header)
+                visit(body, loops)
+            case Assign(target, _, value):
+                for index in target.indices:
+                    read(index)
+                read(value)
+                name = root(target.tensor)
+                assert name is not None
+                found.setdefault(name, _Uses()).updates.append((node, loops))
+            case Declare(_, init, dims):
+                read(init)
+                for dim in dims:
+                    read(dim)
+
+    visit(node, ())
+    return found

@@ -1,0 +1,143 @@
+"""The order check: a format that is written in order is written in order, or it is an error here
+(DESIGN section 4), naming a format that is written in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.normalize.context import Context, is_call, is_single, root
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Freeze,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+)
+from finchlang.tensors.level import Level
+
+
+def check_order(program: Node, context: Context) -> None:
+    """Check every update phase of every tensor with a sequential level.
+
+    Let L be the innermost such level. Between the scope of the tensor and the loop over L stand the
+    loops of the modes from the outermost to L, in that order, and no others, so that coordinates
+    come in order and each fiber is written once. Expects a concordant program with its life cycle.
+    Raises FinchError of kind "access order".
+    """
+    _Order(context).scope(program)
+
+
+@dataclass
+class _Phase:
+    """A tensor being updated: how many modes, from the outermost, are written in order, and the
+    first update, with its indices in these modes."""
+
+    level: Level
+    modes: int
+    first: Access | None = None
+
+
+class _Order:
+    def __init__(self, context: Context):
+        self.context = context
+
+    def scope(self, node: Node) -> None:
+        """Check the phases that begin in the statements of `node`, and in the scopes inside."""
+        statements = node.statements if isinstance(node, Block) else (node,)
+        phases: dict[str, _Phase] = {}
+        for s in statements:
+            if isinstance(s, Declare):
+                level = self.context.level(s.tensor.name)
+                modes = _ordered_modes(level)
+                if modes:
+                    phases[s.tensor.name] = _Phase(level, modes)
+            elif isinstance(s, Freeze):
+                phases.pop(s.tensor.name, None)
+            else:
+                for access, loops in _updates(s, ()):
+                    name = root(access.tensor)
+                    if name in phases:
+                        self.check(access, loops, phases[name])
+                if isinstance(s, (Loop, Sieve, Define)):
+                    self.scope(s.body)
+
+    def check(self, access: Access, loops: tuple[Loop, ...], phase: _Phase) -> None:
+        outermost_first = access.indices[::-1][: phase.modes]
+        if phase.first is None:
+            phase.first = access
+        elif phase.first.indices[::-1][: phase.modes] != outermost_first:
+            message = f"a second pass over `{self.shown(access)}`"
+            first = phase.first.span
+            if first is not None:
+                message += f", which is written at {first.line}:{first.column} already"
+            raise self.error(message, access, phase)
+        by_index: dict[Node, int] = {loop.index: n for n, loop in enumerate(loops)}
+        last = by_index[outermost_first[-1]]
+        followed = [_follows(loops[by_index[i]]) for i in outermost_first]
+        wanted = list(dict.fromkeys(by_index[i] for i in followed if i in by_index))
+        repeated = [n for n, loop in enumerate(loops[: last + 1]) if not is_single(loop.extent)]
+        if wanted == repeated:
+            return
+        extra = [n for n in repeated if n not in wanted]
+        if extra:
+            name = self.context.written(loops[extra[0]].index.name)
+            message = f"`{self.shown(access)}` is written once for each `{name}`"
+        else:
+            message = f"`{self.shown(access)}` is written across the order of its loops"
+        raise self.error(message, access, phase)
+
+    def shown(self, access: Access) -> str:
+        name = root(access.tensor)
+        assert name is not None
+        return self.context.shown(name)
+
+    def error(self, message: str, access: Access, phase: _Phase) -> FinchError:
+        sequential = next(lv for lv in phase.level.levels() if lv.is_sequential)
+        kind = type(sequential).__name__
+        message += f": {kind} is written in order, fiber by fiber, each once"
+        hint = f"use a format that takes any order: {phase.level.random_access()}"
+        return FinchError("access order", message, access.span, hint)
+
+
+def _ordered_modes(level: Level) -> int:
+    """How many modes, counted from the outermost, end in the innermost sequential level."""
+    levels = list(level.levels())
+    return max((n + 1 for n, lv in enumerate(levels) if lv.is_sequential), default=0)
+
+
+def _updates(node: Node, loops: tuple[Loop, ...]) -> Iterator[tuple[Access, tuple[Loop, ...]]]:
+    match node:
+        case Assign(target):
+            yield target, loops
+        case Block(statements):
+            for s in statements:
+                yield from _updates(s, loops)
+        case Loop(_, _, body):
+            yield from _updates(body, (*loops, node))
+        case Sieve(_, body) | Define(_, _, body):
+            yield from _updates(body, loops)
+
+
+def _follows(loop: Loop) -> Index | None:
+    """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
+    if it takes a single value that follows no index."""
+    if not is_single(loop.extent):
+        return loop.index
+    x: Any = loop.extent.start  # type: ignore[attr-defined]
+    if isinstance(x, Call) and is_call(x, "+", "-") and len(x.args) == 2:
+        first, second = x.args
+        if isinstance(second, Literal):
+            x = first
+        elif isinstance(first, Literal) and is_call(x, "+"):
+            x = second
+    return x if isinstance(x, Index) else None

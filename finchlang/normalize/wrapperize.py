@@ -1,0 +1,289 @@
+"""The wrapperise pass (Finch'25 section 5.2, Table 5): swizzles are resolved, comparisons of
+indices become masks, and index modifiers become wrapper tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from finchlang.algebra import literal_type, operator
+from finchlang.host.build import const
+from finchlang.host.ir import Expr, Var
+from finchlang.normalize.context import (
+    PROTOCOLS,
+    Context,
+    call,
+    is_call,
+    mask_name,
+    permissive_modes,
+    root,
+)
+from finchlang.rewrite import map_children, replace, walk
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    NOTHING,
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Freeze,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Thaw,
+    Variable,
+)
+from finchlang.tensors.level import Swizzled
+from finchlang.tensors.masks import MASKS
+from finchlang.types import Bool, Int64, Type
+
+
+def wrapperize(program: Node, context: Context) -> Node:
+    """`program` without swizzles and index modifiers, and with masks for comparisons.
+
+    A tensor of Swizzled format is from here on its stored tensor, under a new name. Expects what
+    the scopes pass gives. Raises FinchError of kind "type" for a protocol on the left-hand side.
+    """
+    context.reserve(program)
+    return _Wrapperize(context).statement(program, 0)
+
+
+# --------------------------------------------------------------------------- index modifiers
+
+
+@dataclass(frozen=True)
+class Modifier:
+    """One row of Table 5: `match` splits an index expression into the wrapper's setting for its
+    mode and the index that is left; other modes get the setting `neutral`."""
+
+    wrapper: str
+    neutral: Node
+    match: Callable[[Node], tuple[Node, Node] | None]
+    read_only: bool = False
+
+
+def _permissive(index: Node) -> tuple[Node, Node] | None:
+    if isinstance(index, Call) and is_call(index, "~"):
+        return Literal(True, span=index.op.span), index.args[0]
+    return None
+
+
+def _protocol(index: Node) -> tuple[Node, Node] | None:
+    if isinstance(index, Call) and is_call(index, *PROTOCOLS):
+        return index.op, index.args[0]
+    return None
+
+
+MODIFIERS = (
+    Modifier("permissive", Literal(False), _permissive),
+    Modifier("protocolize", Literal(NOTHING), _protocol, read_only=True),
+)
+
+
+def wrap(access: Access, updating: bool) -> Access:
+    """`access` with its index modifiers turned into wrappers, from the outside in."""
+    tensor, indices = access.tensor, access.indices
+    while True:
+        for modifier in MODIFIERS:
+            found = [modifier.match(i) for i in indices]
+            if any(found):
+                break
+        else:
+            return replace(access, tensor=tensor, indices=indices)
+        if updating and modifier.read_only:
+            place = next(f[0] for f in found if f)
+            message = f"`{getattr(place, 'name', modifier.wrapper)}` says how to read a tensor"
+            raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
+        settings = (f[0] if f else modifier.neutral for f in found)
+        tensor = call(modifier.wrapper, tensor, *settings, span=access.span)
+        indices = tuple(f[1] if f else i for f, i in zip(found, indices, strict=True))
+
+
+# --------------------------------------------------------------------------- the walk
+
+
+class _Wrapperize:
+    """`depth` counts the binders around a place; `depths` has it for binders and declarations."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.depths: dict[str, int] = {}
+        self.types: dict[str, Type | None] = {}  # of what `let` binds
+        self.stored: dict[str, str] = {}  # of swizzled tensors
+
+    def statement(self, node: Node, depth: int) -> Any:
+        match node:
+            case Block(statements):
+                for s in statements:
+                    if isinstance(s, Declare):
+                        self.depths[s.tensor.name] = depth
+                return map_children(lambda s: self.statement(s, depth), node)
+            case Loop(index, extent, body):
+                extent = self.expression(extent, masks=False)
+                self.depths[index.name] = depth + 1
+                return replace(node, extent=extent, body=self.statement(body, depth + 1))
+            case Define(variable, value, body):
+                value = self.expression(value)
+                self.types[variable.name] = self.type(value)
+                self.depths[variable.name] = depth + 1
+                return replace(node, value=value, body=self.statement(body, depth + 1))
+            case Sieve(condition, body):
+                condition = self.expression(condition)
+                return replace(node, condition=condition, body=self.statement(body, depth))
+            case Assign(target, _, value):
+                target = self.access(target, updating=True)
+                return replace(node, target=target, value=self.expression(value))
+            case Declare(tensor, init, dims):
+                name, order = self.store(tensor)
+                ordered = tuple(self.expression(dims[m], masks=False) for m in order if dims)
+                return replace(node, tensor=name, init=self.expression(init), dims=ordered)
+            case Freeze(tensor) | Thaw(tensor):
+                return replace(node, tensor=self.store(tensor)[0])
+        return node
+
+    def expression(self, node: Node, masks: bool = True) -> Any:
+        """`masks`: whether comparisons become masks; within indices and extents they do not."""
+        if isinstance(node, Access):
+            return self.access(node)
+        if isinstance(node, Call) and is_call(node, "size"):
+            return self.size(node)
+        node = map_children(lambda c: self.expression(c, masks), node)
+        if masks and isinstance(node, Call) and isinstance(node.op, Variable):
+            return self.mask(node, node.op.name)
+        return node
+
+    def access(self, node: Access, updating: bool = False) -> Access:
+        tensor, order = self.store(node.tensor)
+        indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
+        return wrap(Access(tensor, indices, span=node.span), updating)
+
+    # ------------------------------------------------------------------ swizzles
+
+    def store(self, tensor: Any) -> tuple[Any, tuple[int, ...]]:
+        """The stored tensor that `tensor` stands for, and for each of its modes which mode of
+        `tensor` it is, from 0: tensor[i...] == stored[i[order]...]."""
+        if isinstance(tensor, Variable):
+            known = self.context.formats.get(tensor.name)
+            if not isinstance(known, Swizzled):
+                assert known is not None and not isinstance(known, Type)
+                return tensor, tuple(range(known.order))
+            name = self.stored_name(tensor.name, known)
+            return Variable(name, span=tensor.span), tuple(p - 1 for p in known.permutation)
+        if mask := mask_name(tensor):
+            canonical = Variable(MASKS[mask].name, span=tensor.op.span)
+            return replace(tensor, op=canonical), tuple(range(len(MASKS[mask].sizes())))
+        inner, order = self.store(tensor.args[0])
+        if is_call(tensor, "swizzle"):
+            permutation = [p.value - 1 for p in tensor.args[1:]]
+            return inner, tuple(permutation[m] for m in order)
+        settings = (tensor.args[1 + m] for m in order)
+        return replace(tensor, args=(inner, *settings)), order
+
+    def stored_name(self, name: str, swizzled: Swizzled) -> str:
+        if name not in self.stored:
+            stored = self.context.fresh(f"{name}_stored")
+            self.stored[name] = stored
+            self.context.formats[stored] = swizzled.level
+            self.context.tensors[stored] = self.context.shown(name)
+        return self.stored[name]
+
+    def size(self, node: Call) -> Call:
+        tensor, order = self.store(node.args[0])
+        mode: Any = node.args[1]
+        stored_mode = Literal(order.index(mode.value - 1) + 1, span=mode.span)
+        return replace(node, args=(tensor, stored_mode))
+
+    # ------------------------------------------------------------------ masks
+
+    def mask(self, node: Call, sign: str) -> Node:
+        """A comparison as a mask, its first index the one of the deeper loop (column-major), or as
+        it is where neither side is an index whose loop the other side is constant in."""
+        if sign not in _MIRRORED or len(node.args) != 2:
+            return node
+        left, right = node.args
+        if self.is_outer(right, left):
+            deep, outer = left, right
+        elif self.is_outer(left, right):
+            deep, outer, sign = right, left, _MIRRORED[sign]
+        else:
+            return node
+        name, shifted, negated = _MASK_OF[sign]
+        if shifted:
+            outer = _predecessor(outer)
+        mask = Access(call(name, span=node.span), (deep, outer), span=node.span)
+        return call("!", mask, span=node.span) if negated else mask
+
+    def is_outer(self, outer: Node, deep: Node) -> bool:
+        """Whether `deep` is an index, and `outer` an integer that is constant in its loop."""
+        if not isinstance(deep, Index):
+            return False
+        depth = self.depths[deep.name]
+        for node in walk(outer):
+            if isinstance(node, (Index, Variable)) and self.depths.get(node.name, 0) >= depth:
+                return False
+        type = self.type(outer)
+        return type is not None and type.kind == "int"
+
+    def type(self, node: Node) -> Type | None:
+        """The type of an expression; None where it is not known or may be `missing`."""
+        match node:
+            case Literal():
+                return literal_type(node)
+            case Index():
+                return Int64
+            case Variable(name):
+                known = self.types.get(name) or self.context.formats.get(name)
+                return known if isinstance(known, Type) else None
+            case Access(tensor):
+                stored = root(tensor)
+                if stored is None:
+                    return Bool
+                may_miss = permissive_modes(tensor)
+                return None if may_miss else self.context.level(stored).element_type
+            case Call(op, args):
+                return Int64 if is_call(node, "size") else self.type_of_call(op, args)
+        return None
+
+    def type_of_call(self, op: Node, args: tuple[Node, ...]) -> Type | None:
+        row = operator(op)
+        if row is None:
+            return None
+        exprs: list[Expr] = []
+        for arg in args:
+            type = self.type(arg)
+            if type is None:
+                return None
+            exprs.append(const(arg.value, type) if isinstance(arg, Literal) else Var("_", type))
+        try:
+            if row.associative and len(exprs) > row.arity[1]:
+                return reduce(row.build, exprs).type
+            return row.build(*exprs).type
+        except FinchError:
+            return None  # the rules report it, where it is evaluated
+
+
+_MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
+#: `deep sign outer` as (mask, whether of outer - 1, whether negated)
+_MASK_OF = {
+    "<=": ("UpTriMask", False, False),
+    "<": ("UpTriMask", True, False),
+    ">": ("UpTriMask", False, True),
+    ">=": ("UpTriMask", True, True),
+    "==": ("DiagMask", False, False),
+    "!=": ("DiagMask", False, True),
+}
+
+
+def _predecessor(node: Node) -> Node:
+    """`node - 1`."""
+    if isinstance(node, Literal) and node.type is None and type(node.value) is int:
+        return Literal(node.value - 1, span=node.span)
+    if isinstance(node, Call) and is_call(node, "+") and node.args[1:] == (Literal(1),):
+        return node.args[0]
+    return call("-", node, Literal(1, span=node.span), span=node.span)

@@ -1,0 +1,317 @@
+"""The functions scripts can call, by name, each with a line that says what it does."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.algebra import OPERATORS
+from finchlang.script.files import fread, fwrite
+from finchlang.script.show import kind_of, text
+from finchlang.script.tensors import (
+    construct_tensor,
+    convert,
+    copy_of,
+    element_type,
+    pattern_of,
+    random_sparse,
+    swizzled,
+    tensor_of,
+)
+from finchlang.script.values import (
+    FinchRange,
+    dense,
+    equal,
+    is_array,
+    is_number,
+    number,
+    operate,
+    plain,
+    whole,
+)
+from finchlang.source import FinchError
+from finchlang.syntax import MISSING, NOTHING
+from finchlang.tensors.formats import LEVELS, construct
+from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import Bool, Float64, Type
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A function of the table: how it is called, what it does, and whether it prints (it is then
+    given the output's `write` first)."""
+
+    name: str
+    usage: str
+    doc: str
+    function: Callable[..., Any]
+    prints: bool = False
+
+    kind: ClassVar[str] = "a function"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+#: name → what `finch` offers besides operators, levels and element types
+BUILTINS: dict[str, Builtin] = {}
+
+
+def _add(usage: str, doc: str, function: Callable[..., Any], prints: bool = False) -> None:
+    name = usage.partition("(")[0]
+    BUILTINS[name] = Builtin(name, usage, doc, function, prints)
+
+
+def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    """What `name{parameters...}(args...)` makes: a level, or of a scalar's name a Scalar, whose
+    value may follow its fill."""
+    if not issubclass(LEVELS[name], ScalarLevel):
+        return construct(name, parameters, args)
+    fills = 0 if any(not isinstance(p, Type) for p in parameters) else 1
+    if len(args) > fills + 1:
+        raise FinchError("type", f"{name} takes a fill and a value")
+    format = construct(name, parameters, args[:fills])
+    return Scalar(format, *args[fills:])
+
+
+# --------------------------------------------------------------------------------- output and text
+
+
+def _print(write: Callable[[str], Any], *values: Any) -> Any:
+    write("".join(map(text, values)))
+    return NOTHING
+
+
+def _println(write: Callable[[str], Any], *values: Any) -> Any:
+    return _print(write, *values, "\n")
+
+
+def _parse(type: Any, string: str) -> Any:
+    if not isinstance(type, Type) or not isinstance(string, str):
+        raise FinchError("type", "parse takes a type and a string", hint='parse(Int64, "12")')
+    try:
+        found: Any = float(string) if type.is_float else int(string)
+    except ValueError:
+        raise FinchError("type", f"`{string}` is no {type}") from None
+    if not type.is_float and type.wrap(found) != found:
+        raise FinchError("type", f"{type} cannot hold {found}")
+    return number(found, type)
+
+
+_add("println(x...)", "print values and a line end", _println, prints=True)
+_add("print(x...)", "print values", _print, prints=True)
+_add("string(x...)", "the string that `print` would print", lambda *xs: "".join(map(text, xs)))
+_add("parse(type, s)", "the number a string is written as: `parse(Int64, \"12\")`", _parse)
+
+
+def _error(*values: Any) -> None:
+    raise FinchError("type", "".join(map(text, values)))
+
+
+_add("error(x...)", "stop with a message", _error)
+_add("time()", "seconds since 1970", time.time)
+
+# ------------------------------------------------------------------------------ tensors and arrays
+
+
+def _sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
+    """An optional element type, and sizes."""
+    type = args[0] if args and isinstance(args[0], Type) else None
+    sizes = tuple(whole(a, "a size") for a in (args[1:] if type else args))
+    if any(size < 0 for size in sizes):
+        raise FinchError("dimension", "a size cannot be negative")
+    return type or Float64, sizes
+
+
+def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
+    if not is_number(value):
+        raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
+    return np.full(_sizes(sizes)[1], value, order="F")
+
+
+def _constant(value: int) -> Callable[..., np.ndarray]:
+    def make(*args: Any) -> np.ndarray:
+        type, sizes = _sizes(args)
+        return np.full(sizes, value, type.dtype, order="F")
+
+    return make
+
+
+def _random(*sizes: Any, seed: int | None = None) -> Any:
+    generator = np.random.default_rng(seed)
+    shape = _sizes(sizes)[1]
+    return np.asfortranarray(generator.random(shape)) if shape else float(generator.random())
+
+
+def _size(value: Any, mode: Any = None) -> Any:
+    shape = _shape(value)
+    if mode is None:
+        return shape
+    k = whole(mode, "the number of a dimension")
+    if not 1 <= k <= len(shape):
+        raise FinchError("dimension", f"{kind_of(value)} has no dimension {k}")
+    return shape[k - 1]
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if is_array(value) or isinstance(value, Scalar):
+        return tuple(value.shape)
+    if isinstance(value, (list, tuple, str, FinchRange)):
+        return (len(value),)
+    if is_number(value):
+        return ()
+    raise FinchError("type", f"{kind_of(value)} has no size")
+
+
+def _fill_value(value: Any) -> Any:
+    tensor = tensor_of(value)
+    return number(tensor.fill, element_type(tensor))
+
+
+_add("Tensor(format, ...)", "a tensor of sizes `m, n`, or a copy of an array or tensor",
+     construct_tensor)
+_add("Scalar(fill, value)", "a tensor of no dimensions; `value` is the fill if left out",
+     lambda *args: level_or_scalar("Scalar", (), args))
+_add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`", swizzled)
+_add("size(A, k)", "the sizes of A as a tuple, or its k-th size", _size)
+_add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
+_add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
+_add("eltype(A)", "the type of the entries", element_type)
+_add("fill_value(A)", "the value of what is not stored", _fill_value)
+_add("countstored(A)", "the number of stored entries", lambda A: tensor_of(A).countstored())
+_add("nnz(A)", "the same as countstored", lambda A: tensor_of(A).countstored())
+_add("dropfills(A)", "a copy that stores only what differs from the fill",
+     lambda A: convert(tensor_of(A), tensor_of(A)))
+_add("pattern(A)", "a Bool tensor that is true where A stores an entry", pattern_of)
+_add("copy(A)", "a copy of an array or tensor", copy_of)
+_add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
+_add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
+_add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, sizes))
+_add("rand(n...; seed)", "an array of random numbers from 0 to 1, or one number", _random)
+_add("fsprand(m, n, density; seed)", "a random sparse matrix, or vector if one size is given",
+     random_sparse)
+_add("fread(path)", "the tensor in a .mtx or .npy file", fread)
+
+
+def _fwrite(path: Any, value: Any) -> Any:
+    fwrite(path, value)
+    return NOTHING
+
+
+_add("fwrite(path, A)", "write a tensor to a .mtx or .npy file", _fwrite)
+
+# ------------------------------------------------------------------------------ numbers and ranges
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple, FinchRange)):
+        return value
+    if is_array(value):
+        return map(plain, dense(value).flatten(order="F"))
+    raise FinchError("type", f"{kind_of(value)} has no entries")
+
+
+def _reduction(name: str) -> Callable[[Any], Any]:
+    """sum, maximum and minimum: NumPy's over arrays, the operator over anything else."""
+    ufuncs: dict[str, tuple[str, Any]] = {
+        "sum": ("+", np.sum),
+        "maximum": ("max", np.max),
+        "minimum": ("min", np.min),
+    }
+    operator, ufunc = ufuncs[name]
+
+    def reduce(value: Any) -> Any:
+        if is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
+            return plain(ufunc(dense(value)))
+        items = list(_items(value))
+        if not items and name != "sum":
+            raise FinchError("type", f"{name} of nothing")
+        result = items[0] if items else 0
+        for item in items[1:]:
+            result = operate(OPERATORS[operator], [result, item])
+        return result
+
+    return reduce
+
+
+def _rounded(name: str) -> Callable[..., Any]:
+    """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`."""
+
+    def rounded(*args: Any, digits: Any = None) -> Any:
+        type, x = args if len(args) == 2 else (None, *args)
+        if is_array(x) or not (type is None or isinstance(type, Type)):
+            raise FinchError("type", f"{name} takes a number, or a type and a number")
+        if digits is not None:
+            scale = 10.0 ** whole(digits, "digits")
+            return operate(OPERATORS[name], [x * scale]) / scale
+        result = operate(OPERATORS[name], [x])
+        if type is None:
+            return result
+        if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
+            raise FinchError("type", f"{type} cannot hold {text(result)}")
+        return number(result, type)
+
+    return rounded
+
+
+def _range(start: Any, stop: Any, step: Any = None, length: Any = None) -> FinchRange | np.ndarray:
+    if length is not None:
+        return np.linspace(start, stop, whole(length, "a length"))
+    return FinchRange(start, 1 if step is None else step, stop)
+
+
+def _collect(value: Any) -> Any:
+    if is_array(value):
+        return dense(value).copy(order="F")
+    items = list(_items(value))
+    return np.array(items) if items and all(map(is_number, items)) else items
+
+
+def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> bool:
+    """Julia's: the norm of the difference is at most the greater of atol and rtol times a norm."""
+    x, y = (np.asarray(dense(v) if is_array(v) else getattr(v, "value", v)) for v in (a, b))
+    if x.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+        raise FinchError("type", f"isapprox does not take {kind_of(a)} and {kind_of(b)}")
+    if x.shape != y.shape:
+        return False
+    x, y = x.astype(float).ravel(), y.astype(float).ravel()
+    if rtol is None:
+        rtol = 0.0 if atol > 0 else math.sqrt(np.finfo(float).eps)
+    if np.array_equal(x, y):
+        return True
+    bound = max(atol, rtol * max(float(np.linalg.norm(x)), float(np.linalg.norm(y))))
+    return float(np.linalg.norm(x - y)) <= bound
+
+
+for _name, _what in (("sum", "the sum"), ("maximum", "the greatest"), ("minimum", "the least")):
+    _add(f"{_name}(A)", f"{_what} of the entries", _reduction(_name))
+for _name, _what in (("round", "nearest"), ("floor", "next lower"), ("ceil", "next higher"),
+                     ("trunc", "next")):
+    _where = " towards 0" if _name == "trunc" else ""
+    _add(f"{_name}(type, x; digits)", f"the {_what} whole number{_where}, of `type` if given",
+         _rounded(_name))
+_add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b", _range)
+_add("collect(r)", "the entries of a range or tuple as a vector", _collect)
+_add("isapprox(a, b; rtol, atol)", "whether numbers, arrays or tensors are equal up to rounding",
+     _isapprox)
+_add("isequal(a, b)", "whether two values are equal, `missing` equal to itself",
+     lambda a, b: a is b or equal(a, b))
+_add("ismissing(x)", "whether x is `missing`", lambda x: x is MISSING)
+_add("isnothing(x)", "whether x is `nothing`", lambda x: x is NOTHING)
+_add("typeof(x)", "the type of a number, the format of a tensor",
+     lambda x: x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar)) else element_type(x))
+_add("any(A)", "whether an entry is true", lambda A: any(_bools(A)))
+_add("all(A)", "whether every entry is true", lambda A: all(_bools(A)))
+
+
+def _bools(value: Any) -> Iterable[bool]:
+    for item in _items(value):
+        if not isinstance(item, (bool, np.bool_)):
+            raise FinchError("type", f"any and all need entries of {Bool}, not {kind_of(item)}")
+        yield bool(item)

@@ -1,0 +1,84 @@
+"""What scripts call besides built-in functions, and how faults of a call are told to the user."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+from finchlang.script.builtins import Builtin
+from finchlang.script.environment import Environment
+from finchlang.source import FinchError, Span
+from finchlang.syntax import Function
+
+
+@dataclass(frozen=True, eq=False)
+class FinchFunction:
+    """A function of the script, with the scope it was made in."""
+
+    definition: Function
+    scope: Environment
+    locals: frozenset[str]
+
+    kind: ClassVar[str] = "a function"
+
+    def __str__(self) -> str:
+        return f"{self.definition.name}({', '.join(self.definition.parameters)})"
+
+
+@dataclass(frozen=True)
+class LevelName:
+    """What makes levels: `Dense`, or with parameters `Element{0.0}`."""
+
+    name: str
+    parameters: tuple[Any, ...] = ()
+
+    kind: ClassVar[str] = "a level's name"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@cache
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
+    """Raise FinchError "type" unless the function takes so many arguments of these names."""
+    try:
+        signature(function.function).bind(*args, **keywords)
+    except TypeError:
+        message = f"this is not how {function.name} is called"
+        raise FinchError("type", message, hint=f"{function.usage}: {function.doc}") from None
+    except ValueError:
+        pass  # a function of C's without a signature
+
+
+_FAULTS: tuple[tuple[type[Exception], str], ...] = (
+    (IndexError, "bounds"),
+    (OSError, "I/O"),
+    (MemoryError, "resource"),
+    (TypeError, "type"),
+    (ValueError, "type"),
+    (ArithmeticError, "type"),
+    (AttributeError, "type"),
+)
+
+
+@contextmanager
+def faults(span: Span | None, what: str) -> Iterator[None]:
+    """Turns what Python says about a user's operands into FinchErrors."""
+    try:
+        yield
+    except FinchError as error:
+        error.at(span)
+        raise
+    except RecursionError:
+        raise
+    except tuple(kind for kind, _ in _FAULTS) as error:
+        kind = next(name for type, name in _FAULTS if isinstance(error, type))
+        raise FinchError(kind, f"{what} does not take these: {error}", span) from None

@@ -1,0 +1,126 @@
+"""Subscripts in scripts: `A[1, 2]`, `A[:, 1]`, `A[2:4]`, `s[]`, read and set, counted from 1."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from finchlang.script.show import kind_of
+from finchlang.script.values import FinchRange, array_literal, dense, is_array, number, plain, whole
+from finchlang.source import FinchError
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import Type, can_store, type_of_dtype, type_of_value
+
+ALL = slice(None)  # the index `:`
+
+
+def subscript(value: Any, indices: list[Any]) -> Any:
+    """`value[indices...]`, counted from 1. Raises FinchError "bounds", "dimension" or "type"."""
+    if isinstance(value, Scalar):
+        _check_count(value, (), indices)
+        return number(value.value, value.format.element_type)
+    if isinstance(value, (tuple, list, FinchRange, str)):
+        (place,) = _places(value, (len(value),), indices)
+        if isinstance(place, int):
+            return value[place]
+        part = [value[k] for k in range(len(value))[place]]
+        if isinstance(value, str):
+            return "".join(part)
+        return tuple(part) if isinstance(value, tuple) else array_literal([part], False)
+    if not is_array(value):
+        raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    places = _places(value, value.shape, indices)
+    if all(isinstance(p, int) for p in places) and not isinstance(value, np.ndarray):
+        return plain(_entry(value, places))
+    found = dense(value)[places]
+    return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
+
+
+def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
+    """`target[indices...] = value`; errors as `subscript`, and "access order" for a tensor whose
+    entries cannot be set one by one."""
+    if isinstance(target, Scalar):
+        _check_count(target, (), indices)
+        element = target.format.element_type
+        target.value = element.wrap(_storable(value, element))
+        return
+    if isinstance(target, list):
+        (place,) = _places(target, (len(target),), indices)
+        target[place] = value
+        return
+    if not is_array(target):
+        raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
+    places = _places(target, target.shape, indices)
+    array = dense_view(target)
+    if array is None:
+        hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
+        message = f"the entries of {target.format} cannot be set one by one"
+        raise FinchError("access order", message, hint=hint)
+    if not array.flags.writeable:
+        raise FinchError("type", "this array is read-only")
+    kept = type_of_dtype(array.dtype)
+    array[places] = value if kept is None else _storable(value, kept)
+
+
+def dense_view(value: Any) -> np.ndarray | None:
+    """An array over the memory of a tensor that is dense in every mode; None for others."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, SwizzledTensor):
+        body = dense_view(value.body)
+        axes = [value.permutation.index(k + 1) for k in range(value.order)]
+        return None if body is None else body.transpose(axes)
+    levels = list(value.format.levels())
+    if not all(level.is_dense and not level.arrays for level in levels[:-1]):
+        return None
+    stored = value.storage[-1].get("val")
+    count = math.prod(value.shape)
+    return None if stored is None else stored[:count].reshape(value.shape, order="F")
+
+
+def _storable(value: Any, element: Type) -> Any:
+    source = type_of_dtype(value.dtype) if isinstance(value, np.ndarray) else type_of_value(value)
+    if source is None or not can_store(source, element):
+        raise FinchError("type", f"{kind_of(value)} cannot be stored as {element}")
+    return value if isinstance(value, np.ndarray) else element.wrap(value)
+
+
+def _entry(tensor: Tensor | SwizzledTensor, places: tuple[Any, ...]) -> Any:
+    view = dense_view(tensor)
+    if view is not None:
+        return view[places]
+    coordinates, values = tensor.entries()
+    found = np.flatnonzero(np.all(coordinates == np.array(places)[:, None], axis=0))
+    return values[found[0]] if len(found) else tensor.dtype.type(tensor.fill)
+
+
+def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
+    if len(indices) != len(shape):
+        what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
+        raise FinchError("dimension", what)
+
+
+def _places(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
+    """The indices as NumPy's: counted from 0, ranges as slices."""
+    _check_count(value, shape, indices)
+    return tuple(_place(i, size) for i, size in zip(indices, shape, strict=True))
+
+
+def _place(index: Any, size: int) -> int | slice:
+    if index is ALL:
+        return ALL
+    if isinstance(index, FinchRange):
+        parts = [whole(k, "an index") for k in index]
+        for k in parts[:1] + parts[-1:]:
+            _place(k, size)
+        if not parts:
+            return slice(0, 0)
+        step = int(index.step)
+        stop = parts[-1] + (0 if step > 0 else -2)
+        return slice(parts[0] - 1, stop if stop >= 0 else None, step)
+    k = whole(index, "an index")
+    if not 1 <= k <= size:
+        raise FinchError("bounds", f"index {k} is not in 1:{size}")
+    return k - 1

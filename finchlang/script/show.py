@@ -1,0 +1,84 @@
+"""How the values of scripts print, and what messages call them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from finchlang.syntax import NOTHING
+from finchlang.tensors.level import Level
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import Type, type_of_value
+
+#: tensors of more entries print as a summary
+SMALL = 1000
+
+
+def kind_of(value: Any) -> str:
+    """What a message calls a value."""
+    found = type_of_value(value)
+    if found is not None:
+        return f"{found} ({text(value)})"
+    names: dict[type, str] = {str: "a string", tuple: "a tuple", list: "a vector"}
+    if type(value) in names:
+        return names[type(value)]
+    if isinstance(value, np.ndarray):
+        return f"an array of size {size_text(value.shape)}"
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        return f"a tensor of size {size_text(value.shape)}"
+    if isinstance(value, Scalar):
+        return "a Scalar"
+    if isinstance(value, Type):
+        return "a type"
+    if isinstance(value, Level):
+        return "a format"
+    return getattr(value, "kind", None) or text(value)
+
+
+def show(value: Any) -> str:
+    """A value as the prompt prints it: tensors with what they hold if they are small."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        if math.prod(value.shape) <= SMALL:
+            return f"{value!r}\n{_array(value.to_numpy())}"
+        return f"{value!r} with {value.countstored()} stored entries"
+    return text(value)
+
+
+def text(value: Any) -> str:
+    """A value as `println` prints it."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is NOTHING:
+        return "nothing"
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (float, np.floating)):
+        return str(value).replace("inf", "Inf").replace("nan", "NaN")
+    if isinstance(value, np.generic):
+        return str(value)
+    if isinstance(value, tuple):
+        inner = ", ".join(map(show, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(show, value))}]"
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        return show(value)
+    return str(value)
+
+
+def _array(array: np.ndarray) -> str:
+    if array.dtype == np.bool_:
+        shown = np.array2string(array.astype(np.int8), formatter={"int": lambda v: text(bool(v))})
+    else:
+        shown = np.array2string(array)
+    return shown.replace("inf", "Inf").replace("nan", "NaN")
+
+
+def size_text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "0"

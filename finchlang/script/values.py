@@ -1,0 +1,188 @@
+"""The values of scripts: ranges, numbers as the operator table sees them, and how values print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.algebra import Operator
+from finchlang.host.build import const
+from finchlang.host.ir import Const
+from finchlang.script.show import kind_of, size_text, text
+from finchlang.source import FinchError
+from finchlang.syntax import MISSING
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import Bool, Float64, Int64, Type, promote, type_of_value
+
+
+@dataclass(frozen=True)
+class FinchRange:
+    """`start:stop` or `start:step:stop`: the numbers from start in steps to stop, included."""
+
+    start: Any
+    step: Any
+    stop: Any
+
+    kind: ClassVar[str] = "a range"
+
+    def __post_init__(self) -> None:
+        for part in (self.start, self.step, self.stop):
+            if isinstance(part, (bool, np.bool_)) or type_of_value(part) is None:
+                raise FinchError("type", f"a range is of numbers, not {kind_of(part)}")
+        if self.step == 0:
+            raise FinchError("type", "the step of a range cannot be 0")
+        if not all(math.isfinite(part) for part in (self.start, self.step, self.stop)):
+            raise FinchError("type", "a range must be finite")
+
+    def __str__(self) -> str:
+        parts = (self.start, self.stop) if self.step == 1 else (self.start, self.step, self.stop)
+        return ":".join(map(text, parts))
+
+    def __len__(self) -> int:
+        whole = isinstance(self.start, int) and isinstance(self.step, int)
+        if whole and isinstance(self.stop, int):
+            return max(0, (self.stop - self.start) // self.step + 1)
+        # a stop that is missed by rounding alone is included
+        return max(0, math.floor((self.stop - self.start) / self.step + 1e-9) + 1)
+
+    def __getitem__(self, k: int) -> Any:
+        if not 0 <= k < len(self):
+            raise IndexError(k)
+        return self.start + k * self.step
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.start + k * self.step for k in range(len(self)))
+
+
+# ---------------------------------------------------------------------------------------- numbers
+
+
+def is_number(value: Any) -> bool:
+    return type_of_value(value) is not None
+
+
+def plain(value: Any) -> Any:
+    """A number as scripts keep it: Int64, Float64 and Bool are Python's, others NumPy's."""
+    if isinstance(value, np.generic) and value.dtype in (np.int64, np.float64, np.bool_):
+        return value.item()
+    return value
+
+
+def number(value: Any, type: Type) -> Any:
+    """`value` as a number of `type`."""
+    value = type.wrap(value)
+    return value if type in (Int64, Float64, Bool) else type.dtype.type(value)
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor))
+
+
+def dense(value: Any) -> np.ndarray:
+    """An array or tensor as a NumPy array."""
+    return value if isinstance(value, np.ndarray) else value.to_numpy()
+
+
+def operate(op: Operator, args: list[Any]) -> Any:
+    """An operator of the table on values: numbers as the table says; sums and multiples of arrays;
+    comparisons of anything; `*` joins strings."""
+    if op.name == "coalesce":
+        return next((a for a in args if a is not MISSING), MISSING)
+    if any(a is MISSING for a in args):
+        return MISSING
+    if all(is_number(a) for a in args):
+        return _on_numbers(op, args)
+    if op.name in ("==", "!=") and len(args) == 2:
+        return equal(*args) == (op.name == "==")
+    if op.name in ("+", "-", "*", "/") and any(is_array(a) for a in args):
+        return _on_arrays(op.name, args)
+    if all(isinstance(a, str) for a in args):
+        if op.name == "*":
+            return "".join(args)
+        if op.name in ("<", "<=", ">", ">="):
+            order = (args[0] > args[1]) - (args[0] < args[1])
+            return operate(op, [order, 0])
+    others = " and ".join(kind_of(a) for a in args)
+    raise FinchError("type", f"`{op.name}` does not take {others}")
+
+
+def _on_numbers(op: Operator, args: list[Any]) -> Any:
+    low, high = op.arity
+    consts = [const(a, type_of_value(a)) for a in args]
+    if op.associative and len(args) > high:
+        result: Any = reduce(op.build, consts)
+    elif low <= len(args) <= high:
+        result = op.build(*consts)
+    else:
+        count = str(low) if low == high else f"{low} to {high}"
+        raise FinchError("type", f"`{op.name}` takes {count} arguments, {len(args)} are given")
+    assert isinstance(result, Const)
+    return number(result.value, result.type)
+
+
+def _on_arrays(name: str, args: list[Any]) -> Any:
+    arrays = [dense(a) if is_array(a) else a for a in args]
+    if name == "-" and len(args) == 1:
+        return -arrays[0]
+    if len(args) == 2 and all(isinstance(a, np.ndarray) or is_number(a) for a in arrays):
+        a, b = arrays
+        both = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+        with np.errstate(all="ignore"):
+            if both and a.shape != b.shape:
+                sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
+                raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
+            if both and name in "+-":
+                return a + b if name == "+" else a - b
+            if not both and name == "*":
+                return a * b
+            if not both and name == "/" and isinstance(a, np.ndarray):
+                return a / b
+    hint = "write a kernel: `@finch for i = _; ... end`"
+    raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values are equal; arrays and tensors by their sizes and entries."""
+    if isinstance(a, Scalar) and isinstance(b, Scalar):
+        return a.value == b.value
+    if is_array(a) and is_array(b):
+        return a.shape == b.shape and bool(np.all(dense(a) == dense(b)))
+    if is_array(a) or is_array(b):
+        return False
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a == b)
+
+
+def truth(value: Any) -> bool:
+    """A condition's value, which must be a Bool."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}")
+
+
+def whole(value: Any, what: str) -> int:
+    """An integer, where `what` needs one."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}")
+    return int(value)
+
+
+def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
+    """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix of the entries' common type; anything but
+    numbers makes a plain vector."""
+    entries = [entry for row in rows for entry in row]
+    if all(is_number(e) for e in entries):
+        types = [found for e in entries if (found := type_of_value(e)) is not None]
+        element = reduce(promote, types) if types else Float64
+        array = np.array(rows if is_matrix else entries, element.dtype)
+        return np.asfortranarray(array)
+    if is_matrix or any(is_array(e) for e in entries):
+        hint = "vectors hold numbers or strings; fill a matrix entry by entry"
+        raise FinchError("type", "an array literal cannot hold these", hint=hint)
+    return entries

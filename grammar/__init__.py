@@ -1,0 +1,1 @@
+"""The grammar of the language: `finch.lark`, read by `finchlang.parse`, and its reference."""

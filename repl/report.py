@@ -1,0 +1,35 @@
+"""What becomes of an error: a message on standard error and an exit status."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from finchlang.source import FinchError
+
+SUCCESS = 0
+USER_ERROR = 1
+USAGE = 2
+BUG = 70  # as sysexits.h has it for "internal software error"
+INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
+BROKEN_PIPE = 141  # likewise SIGPIPE
+
+
+def report(error: BaseException) -> int:
+    """Say on standard error what went wrong; the exit status that goes with it.
+
+    Only what is our own fault shows a traceback, and says that it is a bug.
+    """
+    if isinstance(error, FinchError):
+        print(error.render(), file=sys.stderr)
+        return INTERRUPTED if error.kind == "interrupted" else USER_ERROR
+    if isinstance(error, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    traceback.print_exception(error)
+    print(
+        "This is a bug in finchlang, not in your program."
+        " Please report it with the program that shows it.",
+        file=sys.stderr,
+    )
+    return BUG

@@ -1,0 +1,293 @@
+"""The command `finch`: each subcommand, what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from finchlang import driver
+from finchlang.parse import parse_kernel
+from finchlang.repl.__main__ import ENGINES, main
+from finchlang.source import Bug, FinchError
+
+SPMV = """\
+A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0])
+x = [1.0, 2.0, 3.0]
+y = Tensor(Dense(Element(0.0)))
+@finch begin
+    y .= 0
+    for j = _, i = _
+        y[i] += A[i, j] * x[j]
+    end
+end
+@assert y == [7.0, 6.0]
+println("done")
+"""
+LOOKING = ("normalize", "trace", "residual", "llvm", "asm")
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    """A function that writes a program to a file and gives its path."""
+
+    def writing(text: str, name: str = "program.finch") -> str:
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    return writing
+
+
+@pytest.fixture
+def spmv(write) -> str:
+    return write(SPMV)
+
+
+# ---------------------------------------------------------------------------------------- running
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_run_on_every_engine(engine: str, spmv: str, capsys) -> None:
+    assert main(["run", spmv, "--engine", engine]) == 0
+    assert capsys.readouterr() == ("done\n", "")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_run_with_the_papers_rules_only(engine: str, spmv: str, capsys) -> None:
+    assert main(["run", "--engine", engine, "--rules", "paper", spmv]) == 0
+    assert capsys.readouterr().out == "done\n"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_wrong_result_is_noticed_on_every_engine(engine: str, write, capsys) -> None:
+    """That the assertion in the program above can fail at all."""
+    assert main(["run", write(SPMV.replace("[7.0, 6.0]", "[7.0, 5.0]")), "--engine", engine]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "assertion failed" in err
+
+
+def test_arguments_reach_the_script(write, capsys) -> None:
+    path = write('println(ARGS[1], "+", ARGS[2], "+", length(ARGS))')
+    assert main(["run", path, "one", "two"]) == 0
+    assert capsys.readouterr().out == "one+two+2\n"
+
+
+def test_arguments_that_look_like_options(write, capsys) -> None:
+    assert main(["run", write("println(ARGS[1])"), "--", "--engine"]) == 0
+    assert capsys.readouterr().out == "--engine\n"
+
+
+# ----------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("command", ("run", "check", *LOOKING, "diff"))
+def test_a_syntax_error_has_a_place_and_a_caret(command: str, write, capsys) -> None:
+    path = write("x = 1\ny = x +* 2\n")
+    assert main([command, path]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[:3] == [
+        f"{path}:2:8: syntax error: an expression is expected after `+`",
+        "2 | y = x +* 2",
+        "           ^",
+    ]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ("run", "check", *LOOKING, "diff"))
+def test_a_file_that_is_not_there(command: str, tmp_path: Path, capsys) -> None:
+    assert main([command, str(tmp_path / "absent.finch")]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "I/O error" in err and "absent.finch" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ("run", "diff"))
+def test_a_file_that_is_no_text(command: str, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "binary.finch"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert main([command, str(path)]) == 1
+    assert "I/O error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ("run", "diff"))
+def test_a_folder_is_no_file(command: str, tmp_path: Path, capsys) -> None:
+    assert main([command, str(tmp_path)]) == 1
+    assert "I/O error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    (
+        ["fly"],
+        ["run"],
+        ["run", "a.finch", "--engine", "steam"],
+        ["run", "a.finch", "--rules", "none"],
+        ["check", "a.finch", "--rules", "paper"],
+        ["diff", "a.finch", "--tolerance", "-1"],
+        ["diff", "a.finch", "--tolerance", "wide"],
+        ["diff", "a.finch", "--tolerance", "inf"],
+    ),
+)
+def test_wrong_usage(arguments: list[str], capsys) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("usage: finch")
+
+
+@pytest.mark.parametrize("fault", (Bug("lost a term"), KeyError("lost")))
+def test_a_fault_of_ours_is_called_one(fault: Exception, spmv: str, capsys, monkeypatch) -> None:
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr(driver.Session, "run_file", fail)
+    assert main(["run", spmv]) == 70
+    err = capsys.readouterr().err
+    assert "Traceback" in err and "lost" in err and "This is a bug in finchlang" in err
+
+
+@pytest.mark.parametrize("stop", (KeyboardInterrupt(), FinchError("interrupted", "stopped")))
+def test_an_interrupt_is_no_bug(stop: BaseException, spmv: str, capsys, monkeypatch) -> None:
+    def fail(*_):
+        raise stop
+
+    monkeypatch.setattr(driver.Session, "run_file", fail)
+    assert main(["run", spmv]) == 130
+    err = capsys.readouterr().err
+    assert "interrupted" in err and "Traceback" not in err
+
+
+# ---------------------------------------------------------------------------------------- looking
+
+
+def test_check_is_silent_on_a_right_program(spmv: str, capsys) -> None:
+    assert main(["check", spmv]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_check_finds_what_is_wrong_in_a_kernel(write, capsys) -> None:
+    path = write(SPMV.replace("x[j]", "z[j]"))
+    assert main(["check", path]) == 1
+    err = capsys.readouterr().err
+    assert f"{path}:7:" in err and "unknown name error" in err and "`z`" in err
+
+
+def test_normalize_shows_programs_that_parse(spmv: str, capsys) -> None:
+    assert main(["normalize", spmv]) == 0
+    title, *passes = re.split(r"^# (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)[1:]
+    assert title == f"kernel at {spmv}:4"
+    names, programs = passes[1::2], passes[2::2]
+    assert len(names) == len(set(names)) >= 5
+    for program in programs:
+        parse_kernel(program)
+    assert "@freeze(y)" not in programs[0] and "@freeze(y)" in programs[-1]
+
+
+def test_kernels_are_shown_in_the_order_of_their_first_execution(write, capsys) -> None:
+    path = write("""\
+s = Scalar(0)
+function second()
+    @finch s[] += 2
+end
+for k = 1:3
+    @finch s[] += 1
+    second()
+end
+@assert s[] == 9
+""")
+    for command in LOOKING:
+        assert main([command, path]) == 0
+        titles = re.findall(r"^[#;] kernel at .*:(\d+)$", capsys.readouterr().out, re.MULTILINE)
+        assert list(dict.fromkeys(titles)) == ["6", "3"], command
+
+
+def test_trace_numbers_and_names_the_rules(spmv: str, capsys) -> None:
+    assert main(["trace", spmv]) == 0
+    rules = re.findall(r"^ *(\d+) (\w+)$", capsys.readouterr().out, re.MULTILINE)
+    assert [int(number) for number, _ in rules] == list(range(1, len(rules) + 1))
+    assert {"Block", "Declare", "Loop", "Unfurl", "Assign", "Freeze"} <= {name for _, name in rules}
+
+
+@pytest.mark.parametrize("rules", ("all", "paper"))
+def test_trace_counts_what_it_shows(rules: str, spmv: str, capsys) -> None:
+    assert main(["trace", spmv, "--rules", rules]) == 0
+    shown = re.findall(r"^ *\d+ (\w+)$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["trace", spmv, "--count", "--rules", rules]) == 0
+    tables = capsys.readouterr().out.split("\n\n")
+    counted = dict(line.split() for line in tables[0].splitlines()[1:])
+    total = int(counted.pop("total"))
+    assert {name: int(n) for name, n in counted.items()} == {n: shown.count(n) for n in shown}
+    assert total == len(shown) > 0
+    assert tables[1].startswith("host step") and int(tables[1].split()[-1]) > 0
+
+
+def test_residual_shows_the_residual_program(spmv: str, capsys) -> None:
+    assert main(["residual", spmv]) == 0
+    derived = capsys.readouterr().out
+    assert re.search(r"^kernel .*\n(.*\n)+end$", derived, re.MULTILINE)
+    assert main(["residual", spmv, "--rules", "paper"]) == 0
+    paper = capsys.readouterr().out
+    assert paper != derived and len(paper) > len(derived)
+
+
+def test_llvm_and_asm_show_code(spmv: str, capsys) -> None:
+    assert main(["llvm", spmv]) == 0
+    assert re.search(r"^define .*@", capsys.readouterr().out, re.MULTILINE)
+    assert main(["asm", spmv]) == 0
+    assert re.search(r"^\s+ret", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_diff_agrees(spmv: str, capsys) -> None:
+    assert main(["diff", spmv]) == 0
+    assert main(["diff", spmv, "--tolerance", "0"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and all(name in out for name in ENGINES)
+
+
+def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
+    class Differs:
+        agrees = False
+        report = "native differs"
+
+    seen = []
+    monkeypatch.setattr(driver, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
+    assert main(["diff", spmv, "one", "--tolerance", "0.5"]) == 1
+    assert capsys.readouterr().out == "native differs\n"
+    assert seen == [((SPMV, spmv), {"args": ["one"], "tolerance": 0.5})]
+
+
+# ------------------------------------------------------------------------------------ the process
+
+
+def test_version_and_help(capsys) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"finchlang {version('finchlang')}\n"
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("run", "check", "diff", *LOOKING))
+
+
+def start(*arguments: str, **options) -> subprocess.Popen:
+    command = [sys.executable, "-m", "finchlang.repl", *arguments]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, text=True, **(pipes | options))
+
+
+def test_the_process_itself(spmv: str) -> None:
+    process = start("run", spmv)
+    assert process.communicate() == ("done\n", "") and process.returncode == 0
+    process = start("run", "/")
+    out, err = process.communicate()
+    assert out == "" and "I/O error" in err and process.returncode == 1
+
+
+def test_nobody_reads_the_output(write) -> None:
+    process = start("run", write("for k = 1:100000\n    println(k)\nend"))
+    assert process.stdout is not None and process.stdout.readline() == "1\n"
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr is not None and process.stderr.read() == ""

@@ -1,0 +1,181 @@
+"""The checker accepts what staging makes and says what is wrong with the rest; the listing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ir_samples as samples
+import pytest
+
+from finchlang.host import ir
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, const, op
+from finchlang.host.check import check
+from finchlang.host.ir import OPS, Buffer, Cell, Code, Op, Residual, Var
+from finchlang.host.listing import text
+from finchlang.native import library
+from finchlang.source import Bug
+from finchlang.types import TYPES, Bool, Float64, Int32, Int64
+
+GOOD: list[Residual] = [
+    samples.spmv(False),
+    samples.spmv(True, Int64),
+    samples.union(),
+    samples.intersection(),
+    samples.gather(),
+    samples.endless(False),
+    samples.appended(),
+    library.search(Int32),
+    library.sort(Int32),
+    library.power(Int64),
+]
+
+
+@pytest.mark.parametrize("residual", GOOD, ids=lambda r: r.name)
+def test_good_residuals_are_accepted(residual: Residual) -> None:
+    check(residual)
+
+
+x, y, c = Var("x", Int64), Var("y", Int64), Cell("c", Int64)
+data, floats = Buffer("data", Int32), Buffer("floats", Float64)
+condition = Var("b", Bool)
+set_c, get_c = ir.Set(c, ONE), ir.Get(x, c)
+EMPTY = Code(())
+
+
+def code(*statements: ir.Stmt) -> Code:
+    return Code(statements)
+
+
+BAD: list[tuple[str, list[ir.Stmt]]] = [
+    ("uses x where it is not bound", [ir.Let(y, op("add", x, 1))]),
+    ("x is bound twice", [ir.Let(x, ONE), ir.Let(x, ONE)]),
+    ("x is bound twice", [ir.If(condition, code(ir.Let(x, ONE)), code(ir.Let(x, ONE)))]),
+    ("uses x", [ir.If(condition, code(ir.Let(x, ONE)), EMPTY), ir.Let(y, x)]),
+    ("uses x", [ir.For(x, ONE, ONE, EMPTY), ir.Let(y, x)]),
+    ("uses x", [ir.For(x, x, ONE, EMPTY)]),
+    ("uses x", [ir.While(code(ir.Let(x, ONE)), TRUE, code(ir.Let(y, x)))]),
+    ("x is Int64 but bound to Bool", [ir.Let(x, TRUE)]),
+    ("x is Int64 but bound to Float64", [ir.Load(x, floats, ZERO)]),
+    ("an index of data is Bool", [ir.Load(Var("v", Int32), data, TRUE)]),
+    ("stored in data is Int64, not Int32", [ir.Store(data, ZERO, ONE)]),
+    ("unknown buffer other", [ir.Grow(Buffer("other", Int32), ONE)]),
+    ("a size of data is Bool", [ir.Grow(data, TRUE)]),
+    ("what c is set to is Bool", [ir.Set(c, TRUE)]),
+    ("reads c, which may not be set", [get_c]),
+    ("which may not be set", [ir.If(condition, code(set_c), EMPTY), get_c]),
+    ("which may not be set", [ir.For(y, ONE, ONE, code(set_c)), get_c]),
+    ("which may not be set", [ir.While(EMPTY, condition, code(set_c)), get_c]),
+    ("a condition is Int64", [ir.If(ONE, EMPTY, EMPTY)]),
+    ("the condition of a while is Int64", [ir.While(EMPTY, ONE, EMPTY)]),
+    ("the start of a for is Bool", [ir.For(x, TRUE, ONE, EMPTY)]),
+    ("x32 is Int32 but bound to Int64", [ir.For(Var("x32", Int32), ONE, ONE, EMPTY)]),
+    ("the stop of a fill of data is Bool", [ir.Fill(data, ZERO, FALSE, const(1, Int32))]),
+    ("data is filled with is Int64", [ir.Fill(data, ZERO, ONE, ONE)]),
+    ("searched in data is Int64", [ir.Search(x, data, ZERO, ONE, ONE)]),
+    ("not of integers", [ir.Search(x, floats, ZERO, ONE, const(1.0))]),
+    ("not of integers", [ir.Sort(floats, ZERO, ONE)]),
+    ("unknown kind of error: sad", [ir.Fail("sad", "", ())]),
+    ("1 values for the message '{} {}'", [ir.Fail("type", "{} {}", (ONE,))]),
+    ("uses x", [ir.Fail("type", "{}", (x,))]),
+    ("add takes Int64, Bool to Int64", [ir.Let(x, Op("add", (ONE, TRUE), Int64))]),
+    ("add takes Int64 to Int64", [ir.Let(x, Op("add", (ONE,), Int64))]),
+    ("eq takes Int64, Int64 to Int64", [ir.Let(x, Op("eq", (ONE, ONE), Int64))]),
+    ("fdiv takes Int64, Int64", [ir.Let(x, Op("fdiv", (ONE, ONE), Int64))]),
+    ("add takes Bool, Bool", [ir.Let(condition, Op("add", (TRUE, TRUE), Bool))]),
+    ("unknown operation frobnicate", [ir.Let(x, Op("frobnicate", (ONE,), Int64))]),
+    ("unknown statement", [ir.Stmt()]),
+]
+
+
+@pytest.mark.parametrize("message, statements", BAD, ids=[f"{k}" for k in range(len(BAD))])
+def test_bad_residuals_are_refused(message: str, statements: list[ir.Stmt]) -> None:
+    inputs = () if ir.Let(condition, TRUE).variable in _bound(statements) else (condition,)
+    residual = Residual("bad", (data, floats), inputs, (), Code(tuple(statements)))
+    with pytest.raises(Bug) as caught:
+        check(residual)
+    assert message in str(caught.value) and "residual bad" in str(caught.value)
+
+
+def _bound(statements: list[ir.Stmt]) -> list[Var]:
+    return [s.variable for s in statements if isinstance(s, ir.Let)]
+
+
+def test_outputs_are_set_on_every_way_to_the_end() -> None:
+    def make(*statements: ir.Stmt) -> Residual:
+        return Residual("r", (), (condition,), (c,), Code(statements))
+
+    fail = ir.Fail("type", "no", ())
+    check(make(set_c))
+    check(make(ir.If(condition, code(set_c), code(fail))))
+    check(make(ir.If(condition, code(set_c), code(set_c))))
+    check(make(ir.While(code(set_c), condition, EMPTY)))
+    for statements in ([], [ir.If(condition, code(set_c), EMPTY)]):
+        with pytest.raises(Bug, match="an output reads c"):
+            check(make(*statements))
+
+
+def test_a_buffer_listed_twice_is_refused() -> None:
+    with pytest.raises(Bug, match="twice"):
+        check(Residual("r", (data, data), (), (), EMPTY))
+
+
+def test_every_operation_has_a_type_it_takes() -> None:
+    taken = {name: [t for t in TYPES.values() if samples.signatures(name, t)] for name in OPS}
+    assert all(taken[name] for name in OPS if name not in ("cast", "select"))
+    assert taken["sqrt"] == [t for t in TYPES.values() if t.is_float]
+    assert taken["idiv"] == [t for t in TYPES.values() if t.is_integer]
+    assert taken["and"] == [t for t in TYPES.values() if not t.is_float]
+    assert taken["add"] == [t for t in TYPES.values() if t != Bool]
+    assert taken["eq"] == taken["min"] == list(TYPES.values())
+
+
+# -------------------------------------------------------------------------------------- the listing
+
+SPMV = """\
+kernel spmv_csc(y: Float64[], ptr: Int32[], idx: Int32[], val: Float64[], x: Float64[]; \
+m: Int64, n: Int64)
+    fill(y, 0, m, 0.0)
+    for j = 1:n
+        p0: Int32 = ptr[j - 1]
+        p0_2: Int64 = Int64(p0)
+        p1: Int32 = ptr[j]
+        p1_2: Int64 = Int64(p1)
+        xj: Float64 = x[j - 1]
+        for p = p0_2:(p1_2 - 1)
+            i: Int32 = idx[p]
+            i_2: Int64 = Int64(i)
+            v: Float64 = val[p]
+            v_2: Float64 = y[i_2]
+            y[i_2] = v_2 + (v * xj)
+        end
+    end
+end
+"""
+
+
+def test_the_listing_reads_well() -> None:
+    assert text(samples.spmv(False)) == SPMV
+    listing = text(samples.gather())
+    assert "fail('bounds', '{} is not in 1:{}', at_2, m)" in listing
+    listing = text(samples.union())
+    assert "    cell r: Int64 := 0\n" in listing and "grow(ci, r_2 + 1)\n" in listing
+    assert listing.endswith("    return r: Int64\nend\n")
+
+
+def test_the_listing_is_the_same_for_the_same_program() -> None:
+    makers: list[Callable[[], Residual]] = [samples.union, samples.intersection, samples.gather]
+    for make in makers:
+        assert text(make()) == text(make())
+
+
+def test_the_listing_tells_programs_apart() -> None:
+    listings = [text(r) for r in GOOD]
+    listings += [text(samples.filled(t, const(v))) for t in TYPES.values() for v in (0, 1)]
+    listings += [text(samples.filled(Float64, const(v))) for v in (-0.0, float("nan"), 1e-300)]
+    listings += [text(samples.appended(fails_at=k)) for k in (1, 2)]
+    for kind, power in ((Int64, "fpow"), (Float64, "ipow")):  # both are listed as pow
+        a, b, r = (Var(name, kind) for name in "abr")
+        for name in OPS.keys() - {power, "select"}:
+            let = ir.Let(r, Op(name, (a, b)[: OPS[name]], kind))
+            listings.append(text(Residual("r", (), (a, b), (), code(let))))
+    assert len(set(listings)) == len(listings)

@@ -1,0 +1,173 @@
+"""The layout contract: who may import whom, how long a file may be, what each file opens with."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import finchlang
+import finchlang.grammar
+import finchlang.repl
+
+# Reading order = import order = data order. A module imports only modules of the rooms above its
+# own, or of its own room where the room is a package, or a list of helpers with their module.
+ROOMS: tuple[tuple[str, ...], ...] = (
+    ("source",),
+    ("types",),
+    ("syntax",),
+    ("rewrite",),
+    ("host",),
+    ("algebra",),
+    ("looplets",),
+    ("literals", "layout", "build_kernel", "build", "complain", "parse"),
+    ("pretty",),
+    ("tensors",),
+    ("normalize",),
+    ("rules",),
+    ("denote_dimensions", "denote"),
+    ("native",),
+    ("script",),
+    ("kernel",),
+    ("driver",),
+    ("",),  # finchlang/__init__.py: the public names
+    ("repl",),
+)
+APART = (("rules", "native"), ("native", "rules"))  # the first never imports the second
+LONGEST = 450
+
+
+def _folders() -> dict[str, Path]:
+    """Each package by its dotted name: in a checkout `grammar` and `repl` stand beside the rest."""
+    top = Path(finchlang.__file__).parent
+    folders = {
+        ".".join(("finchlang", *p.parent.relative_to(top).parts)): p.parent
+        for p in top.rglob("__init__.py")
+    }
+    for package in (finchlang.grammar, finchlang.repl):
+        folders[package.__name__] = Path(package.__path__[0])
+    return folders
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the project by its dotted name."""
+    found = {}
+    for package, folder in _folders().items():
+        for path in folder.glob("*.py"):
+            found[package if path.stem == "__init__" else f"{package}.{path.stem}"] = path
+    return found
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(modules()[module].read_text("utf-8"))
+
+
+def imports(module: str) -> Iterator[tuple[str, int]]:
+    """Whatever `module` imports, absolute and as precisely as the import tells, with its line."""
+    is_package = modules()[module].name == "__init__.py"
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                kept = parts[: len(parts) - node.level + is_package]
+                base = ".".join((*kept, *([node.module] if node.module else [])))
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                yield (whole if whole in modules() else base), node.lineno
+
+
+def ours(module: str) -> list[tuple[str, int]]:
+    return [(name, line) for name, line in imports(module) if name.split(".")[0] == "finchlang"]
+
+
+def room_of(module: str) -> str:
+    """The part of the name the contract speaks of: `finchlang.host.ir` stands in `host`."""
+    return (module.split(".") + [""])[1]
+
+
+def position(module: str) -> int:
+    name = room_of(module)
+    return next(k for k, names in enumerate(ROOMS) if name in names)
+
+
+MODULES = sorted(name for name in modules() if room_of(name) != "grammar")
+
+
+def test_every_module_has_a_room() -> None:
+    known = {name for names in ROOMS for name in names}
+    assert {room_of(module) for module in MODULES} <= known
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_stands_before_it(module: str) -> None:
+    wrong = [
+        f"line {line}: {name}"
+        for name, line in ours(module)
+        if room_of(name) != room_of(module) and position(name) > position(module)
+    ]
+    assert not wrong, f"{module} imports what comes later in the order: {wrong}"
+
+
+@pytest.mark.parametrize(("room", "other"), APART)
+def test_rooms_that_never_meet(room: str, other: str) -> None:
+    wrong = [
+        m for m in MODULES if room_of(m) == room and any(room_of(n) == other for n, _ in ours(m))
+    ]
+    assert not wrong
+
+
+def test_modules_do_not_import_one_another_in_circles() -> None:
+    """Also within a room: `a` before `b` before `a` is no reading order."""
+    unfinished: list[str] = []
+    finished: set[str] = set()
+
+    def visit(module: str) -> None:
+        assert module not in unfinished, " -> ".join([*unfinished, module])
+        if module in finished:
+            return
+        unfinished.append(module)
+        for name, _ in ours(module):
+            if name in modules() and name != module:
+                visit(name)
+        finished.add(unfinished.pop())
+
+    for module in MODULES:
+        visit(module)
+
+
+def test_ctypes_stays_in_native() -> None:
+    users = {m for m in MODULES if any(n.split(".")[0] == "ctypes" for n, _ in imports(m))}
+    assert {room_of(module) for module in users} <= {"native"}
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_a_module_opens_with_a_sentence(module: str) -> None:
+    opening = (ast.get_docstring(tree_of(module)) or "").split("\n\n")[0].strip()
+    assert opening.endswith((".", ":")), f"{module} does not say what it is"
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_no_file_is_too_long(module: str) -> None:
+    length = len(modules()[module].read_text("utf-8").splitlines())
+    assert length <= LONGEST, f"{module} has {length} lines; split it"
+
+
+def test_the_packages_listed_are_the_packages_there_are() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))
+    assert project["tool"]["setuptools"]["packages"] == sorted(_folders())
+
+
+def test_the_contract_has_no_room_twice() -> None:
+    names = sorted(name for names in ROOMS for name in names)
+    assert all(a != b for a, b in pairwise(names))

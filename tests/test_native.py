@@ -1,0 +1,214 @@
+"""Native code does what the host language says, statement by statement, and is good code."""
+
+from __future__ import annotations
+
+import time
+
+import ir_samples as samples
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_samples import checked, compiled
+
+from finchlang.host.build import ONE, ZERO, const, op
+from finchlang.host.execute import run_residual
+from finchlang.native.jit import assembly_text, compile_residual, llvm_text
+from finchlang.types import (
+    TYPES,
+    Bool,
+    Int32,
+    Int64,
+    Type,
+    UInt8,
+)
+
+INTEGERS = [t for t in TYPES.values() if t.is_integer]
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize("density", [0.0, 0.002, 0.1])
+def test_spmv(by_row: bool, density: float) -> None:
+    m, n = 211, 187
+    a = sparse.random(m, n, density, format="csr" if by_row else "csc", random_state=3)
+    x, y = np.random.default_rng(0).random(n), np.full(m, 7.0)
+    kernel = compiled(samples.spmv, by_row)
+    arrays, outputs = kernel.run([y, a.indptr, a.indices, a.data, x], [m, n])
+    assert arrays[0] is y and outputs == []
+    np.testing.assert_allclose(y, a @ x)
+
+
+def test_inner_product_gives_an_output() -> None:
+    a, b = np.random.default_rng(0).random((2, 1001))
+    _, outputs = compiled(samples.inner_product).run([a, b], [1001])
+    assert outputs == [pytest.approx(a @ b)]
+
+
+entries = st.dictionaries(st.integers(0, 60), st.floats(-5, 5), max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(entries, entries, st.integers(0, 3))
+def test_union_grows_its_result(a: dict, b: dict, room: int) -> None:
+    def arrays(entries: dict) -> list[np.ndarray]:
+        keys = sorted(entries)
+        return [np.array(keys, np.int32), np.array([entries[k] for k in keys], float)]
+
+    given_arrays = [*arrays(a), *arrays(b), np.zeros(room, np.int32), np.zeros(room)]
+    inputs = [len(a), len(b)]
+    kernel = compiled(samples.union)
+    after, (count,) = kernel.run(given_arrays, inputs)
+    sums = {k: a.get(k, 0.0) + b.get(k, 0.0) for k in sorted({*a, *b})}
+    assert after[4][:count].tolist() == list(sums)
+    np.testing.assert_allclose(after[5][:count], list(sums.values()))
+    _, evaluated, outputs = run_residual(kernel.residual, [x.copy() for x in given_arrays], inputs)
+    assert outputs == [count]
+    np.testing.assert_array_equal(evaluated[4][:count], after[4][:count])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.integers(0, 300)), st.sets(st.integers(0, 300)))
+def test_intersection_by_search(a: set[int], b: set[int]) -> None:
+    arrays = [np.array(sorted(x), np.int32) for x in (a, b)]
+    assert compiled(samples.intersection).run(arrays, [len(a), len(b)])[1] == [len(a & b)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 255), max_size=300), st.integers(0, 255), st.integers(0, 400))
+def test_search(values: list[int], key: int, low: int) -> None:
+    data = np.array(sorted(values), np.uint8)
+    low = min(low, len(data))
+    found = compiled(samples.searched, UInt8).run([data], [low, len(data), key])[1]
+    assert found == [low + np.searchsorted(data[low:], key)]
+
+
+@pytest.mark.parametrize("type", INTEGERS, ids=str)
+def test_sort_every_type(type: Type) -> None:
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 2, 16, 25, 500):
+        data = rng.integers(type.lowest, type.highest, n + 5, type.dtype, endpoint=True)
+        want = np.concatenate([np.sort(data[:n]), data[n:]])
+        compiled(samples.sorted_range, type).run([data], [0, n])
+        np.testing.assert_array_equal(data, want)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(-5, 50), max_size=400), st.integers(0, 20))
+def test_sort_a_part(values: list[int], low: int) -> None:
+    data = np.array(values, np.int32)
+    low = min(low, len(values))
+    want = np.concatenate([data[:low], np.sort(data[low:])])
+    compiled(samples.sorted_range, Int32).run([data], [low, len(values)])
+    np.testing.assert_array_equal(data, want)
+
+
+def median_of_three_killer(n: int) -> np.ndarray:
+    """An order on which quicksort with this pivot divides badly every time (Musser 1997)."""
+    half = n // 2
+    first = [i + 1 if i % 2 == 0 else half + i + (0 if half % 2 else 1) for i in range(half)]
+    return np.array([*first, *range(2, n + 2, 2)][:n], np.int64)
+
+
+@pytest.mark.parametrize("order", ["random", "sorted", "reversed", "equal", "killer", "organ pipe"])
+def test_sort_large_is_quick(order: str) -> None:
+    n = 300_000
+    up = np.arange(n)
+    data = {
+        "random": lambda: np.random.default_rng(0).permutation(n),
+        "sorted": lambda: up,
+        "reversed": lambda: up[::-1].copy(),
+        "equal": lambda: np.full(n, 3),
+        "killer": lambda: median_of_three_killer(n),
+        "organ pipe": lambda: np.minimum(up, up[::-1]),
+    }[order]().astype(np.int64)
+    want = np.sort(data)
+    start = time.perf_counter()
+    compiled(samples.sorted_range, Int64).run([data], [0, n])
+    assert time.perf_counter() - start < 1.0
+    np.testing.assert_array_equal(data, want)
+
+
+@pytest.mark.parametrize("type", TYPES.values(), ids=str)
+@pytest.mark.parametrize("value", [0, 1, -0.0])
+def test_fill(type: Type, value: float) -> None:
+    kernel = compile_residual(checked(samples.filled(type, const(value))))
+    data = np.full(50, 1, type.dtype)
+    for low, high in ((3, 40), (10, 10), (10, 4)):
+        want = data.copy()
+        want[low : max(low, high)] = value
+        kernel.run([data], [low, high])
+        assert data.tobytes() == want.tobytes()  # also tells -0.0 from 0.0
+
+
+@pytest.mark.parametrize("type", TYPES.values(), ids=str)
+def test_inputs_and_outputs_of_every_type(type: Type) -> None:
+    s = samples.Sample()
+    for k in range(2):
+        s.output(s.input(f"x{k}", type))
+    kernel = compile_residual(checked(s.residual()))
+    low = -1.5 if type.is_float else type.lowest
+    high = 2.25 if type.is_float else type.highest
+    assert kernel.run([], [low, high])[1] == [low, high]
+    assert not kernel.can_fail
+
+
+def test_bools_are_bytes_in_memory() -> None:
+    s = samples.Sample()
+    a, b = s.buffer("a", Bool), s.buffer("b", Bool)
+    s.host.store(b, ZERO, op("not", s.host.load(a, ONE)))
+    a_data, b_data = np.array([True, False]), np.array([False, False])
+    compile_residual(checked(s.residual())).run([a_data, b_data])
+    assert b_data.tobytes() == b"\1\0"
+
+
+def test_nested_control_agrees_with_the_evaluator() -> None:
+    """Collatz steps below n: a while and an if within a for, and cells used across them."""
+    s = samples.Sample()
+    steps, n, host = s.buffer("steps", Int64), s.input("n"), s.host
+    total = s.output(ZERO)
+
+    def entry(i):
+        x = host.cell(i)
+
+        def step() -> None:
+            old = host.get(x)
+            even = op("eq", op("irem", old, 2), 0)
+            host.branch(
+                even,
+                lambda: host.set(x, op("idiv", old, 2)),
+                lambda: host.set(x, op("add", op("mul", old, 3), 1)),
+            )
+            s.add_at(steps, i, ONE)
+            s.add_to(total, 1)
+
+        host.loop(lambda: op("gt", host.get(x), 1), step)
+
+    host.count(ONE, op("sub", n, 1), entry)
+    residual = checked(s.residual())
+    native, evaluated = np.zeros(40, np.int64), np.zeros(40, np.int64)
+    _, outputs = compile_residual(residual).run([native], [40])
+    assert outputs == run_residual(residual, [evaluated], [40])[2]
+    np.testing.assert_array_equal(native, evaluated)
+    assert native[27] == 111
+
+
+# ------------------------------------------------------------------------------------- code quality
+
+
+def test_spmv_inner_loop_has_no_polling() -> None:
+    """What CSC SpMV does for each entry: three loads, a multiplication, an addition, a store."""
+    text = llvm_text(samples.spmv(False))
+    assert "PyErr_CheckSignals" in text and "alloca" not in text
+    (loop,) = (block for block in text.split("\n\n") if "fmul" in block)
+    assert [loop.count(word) for word in ("= load ", "fadd", " store ", " call ")] == [3, 1, 1, 0]
+
+
+def test_inner_product_is_vectorised_and_unoptimised_text_is_plain() -> None:
+    assert "x double>" in llvm_text(samples.inner_product())
+    assert "x double>" not in llvm_text(samples.inner_product(), optimised=False)
+    assert "entry" in assembly_text(samples.inner_product())
+
+
+def test_growable_buffers_stay_in_registers() -> None:
+    assert "alloca" not in llvm_text(samples.union())

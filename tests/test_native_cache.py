@@ -1,0 +1,168 @@
+"""The disk cache of object code: hits, misses, and every way in which a file can be bad."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ir_samples as samples
+import numpy as np
+import pytest
+
+from finchlang.host.build import ONE, const, op
+from finchlang.host.ir import Residual
+from finchlang.native import jit
+from finchlang.native.cache import ObjectCache, default_cache, key_of
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the residuals that LLVM had to compile."""
+    names: list[str] = []
+    original = jit.object_code
+
+    def object_code(residual: Residual, *args) -> bytes:
+        names.append(residual.name)
+        return original(residual, *args)
+
+    monkeypatch.setattr(jit, "object_code", object_code)
+    return names
+
+
+def product(cache: ObjectCache) -> float:
+    kernel = jit.compile_residual(samples.inner_product(), cache)
+    return kernel.run([np.array([1.0, 2.0]), np.array([3.0, 4.0])], [2])[1][0]
+
+
+def test_second_time_is_a_hit(tmp_path: Path, emitted: list[str]) -> None:
+    cache = ObjectCache(tmp_path / "new" / "deep")
+    assert product(cache) == product(cache) == product(ObjectCache(cache.directory)) == 11.0
+    assert emitted == ["inner_product"]
+    (file,) = cache.directory.iterdir()
+    assert file.stat().st_size < 20_000
+
+
+def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted: list) -> None:
+    """What a loaded kernel calls is found again: growth, and mathematics of the C library."""
+
+    def make() -> Residual:
+        s = samples.Sample("growing")
+        data, n = s.buffer("data"), s.input("n")
+        s.host.grow(data, n)
+
+        def entry(i):
+            s.host.store(
+                data, i, op("log1p", op("fpow", s.host.load(data, op("sub", i, 1)), const(0.3)))
+            )
+
+        s.host.count(ONE, op("sub", n, 1), entry)
+        return s.residual()
+
+    results = []
+    for _ in range(2):
+        kernel = jit.compile_residual(make(), ObjectCache(tmp_path))
+        (data,), _ = kernel.run([np.array([2.0])], [2_000_000])
+        results.append(data[:2_000_000].sum())
+    assert results[0] == results[1] > 0 and emitted == ["growing"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:40],
+        lambda content: content[:-1],
+        lambda content: content + b"x",
+        lambda content: content[:-100] + bytes(100),
+        lambda content: b"something else entirely",
+    ],
+)
+def test_a_damaged_file_is_a_miss_and_is_replaced(tmp_path: Path, emitted: list, damage) -> None:
+    cache = ObjectCache(tmp_path)
+    product(cache)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert product(cache) == 11.0
+    assert product(cache) == 11.0
+    assert len(emitted) == 2
+
+
+def test_an_unusable_directory_is_no_error(tmp_path: Path, emitted: list) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    assert product(ObjectCache(tmp_path / "file")) == 11.0
+    assert product(ObjectCache("/proc/no/such")) == 11.0
+    (tmp_path / "d").mkdir()
+    cache = ObjectCache(tmp_path / "d")
+    product(cache)
+    (file,) = cache.directory.iterdir()
+    file.unlink()
+    file.mkdir()  # cannot be read, nor replaced
+    assert product(cache) == 11.0
+    assert [p.name for p in cache.directory.iterdir()] == [file.name]
+    assert len(emitted) == 4
+
+
+SORTS = """
+import sys
+import numpy as np
+import ir_samples as samples
+from finchlang.native import jit
+from finchlang.native.cache import default_cache
+from finchlang.types import Int32
+
+if sys.argv[1] == "again":
+    jit.object_code = None  # a miss would call it
+kernel = jit.compile_residual(samples.sorted_range(Int32), default_cache())
+data = np.arange(100, dtype=np.int32)[::-1].copy()
+kernel.run([data], [0, 100])
+assert (data == np.arange(100)).all()
+"""
+
+
+def test_another_process_needs_no_compiler(tmp_path: Path) -> None:
+    """Not for the kernel, nor for the procedure that it calls."""
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parent)])
+    environment = {**os.environ, "FINCH_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
+    for run in ("first", "again"):
+        subprocess.run([sys.executable, "-c", SORTS, run], env=environment, check=True)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_keys_tell_apart_what_differs() -> None:
+    assert key_of("a", "b") == key_of("a", "b")
+    assert len({key_of("a", "b"), key_of("a", "c"), key_of("ab", ""), key_of("", "ab")}) == 4
+
+
+def test_least_recently_used_files_go_first(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path, limit=5000)
+    cache.put("old", bytes(1000))
+    cache.put("used", bytes(1000))
+    for age, key in ((3, "old"), (2, "used")):
+        os.utime(tmp_path / key, ns=(time.time_ns() - age * 10**9,) * 2)
+    assert cache.get("old") == bytes(1000)  # now it is the more recent one
+    for number in range(12):
+        cache.put(f"new{number}", bytes(900))
+    total = sum(p.stat().st_size for p in tmp_path.iterdir())
+    assert total <= 5000 + 950
+    assert cache.get("used") is None and cache.get("new11") == bytes(900)
+
+
+def test_where_the_default_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def directory() -> Path | None:
+        cache = default_cache()
+        return cache.directory if cache else None
+
+    monkeypatch.delenv("FINCH_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert directory() == tmp_path / "xdg" / "finchlang"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert directory() == tmp_path / "home" / ".cache" / "finchlang"
+    monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "mine"))
+    assert directory() == tmp_path / "mine"
+    monkeypatch.setenv("FINCH_CACHE_DIR", "")
+    assert directory() is None

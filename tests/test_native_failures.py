@@ -1,0 +1,226 @@
+"""Growth, failures and interrupts of native code: nothing leaks, and arrays are as before."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import time
+import tracemalloc
+from functools import partial
+
+import ir_samples as samples
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from ir_samples import checked, compiled
+
+from finchlang.host.build import ONE, ZERO, const, op
+from finchlang.host.ir import Residual
+from finchlang.native.jit import compile_residual
+from finchlang.source import Bug, FinchError
+from finchlang.types import (
+    Bool,
+    Float32,
+    Float64,
+    Int32,
+    Int64,
+    UInt64,
+)
+
+
+def test_growth_keeps_contents_and_frees_memory() -> None:
+    kernel = compiled(samples.appended)
+    start = np.full(5, -1)
+    (grown,), _ = kernel.run([start], [1000])
+    assert grown is not start and len(grown) >= 1000
+    np.testing.assert_array_equal(grown[:1000], np.arange(1000))
+    (again,), _ = kernel.run([grown], [700])
+    assert again is grown
+    (larger,), _ = kernel.run([grown], [100_000])  # grown memory is outside memory the next time
+    np.testing.assert_array_equal(larger[:100_000], np.arange(100_000))
+    np.testing.assert_array_equal(grown[:1000], np.arange(1000))
+
+
+def test_no_leaks() -> None:
+    kernel, failing = compiled(samples.appended), compiled(samples.appended, Int64, 9999)
+    tracemalloc.start()  # the memory of kernels is traced, as they use the interpreter's functions
+    try:
+        kernel.run([np.zeros(1, np.int64)], [10_000])
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(50):
+            kernel.run([np.zeros(1, np.int64)], [10_000])
+            with pytest.raises(FinchError):
+                failing.run([np.zeros(1, np.int64)], [10_000])
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 200_000  # one array has 80,000 bytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [-1, -(2**63), 2**50, 2**62, 2**63 - 1])
+def test_absurd_sizes_are_refused(size: int) -> None:
+    def make() -> Residual:
+        s = samples.Sample()
+        data, n = s.buffer("data", Int32), s.input("n")
+        s.host.store(data, ZERO, const(5, Int32))
+        s.host.grow(data, n)
+        s.host.store(data, ONE, const(6, Int32))
+        return s.residual()
+
+    data = np.array([1, 2], np.int32)
+    with pytest.raises(FinchError) as caught:
+        compile_residual(checked(make())).run([data], [size])
+    assert caught.value.kind == "resource"
+    assert data.tolist() == [1, 2]
+
+
+def test_failure_restores_and_reports() -> None:
+    y, x = np.arange(6.0), np.arange(10.0, 14.0)
+    kernel = compiled(samples.gather)
+    k = np.array([1, 2, 4, 5, 1, 1], np.int32)
+    frame_before = y.copy()
+    with pytest.raises(FinchError) as caught:
+        kernel.run([y, x, k], [6, 4])
+    assert caught.value.kind == "bounds" and caught.value.message == "5 is not in 1:4"
+    np.testing.assert_array_equal(y, frame_before)
+    k[3] = 4
+    kernel.run([y, x, k], [6, 4])
+    assert y.tolist() == [10.0, 11.0, 13.0, 13.0, 10.0, 10.0]
+
+
+def test_failure_values_of_every_type_and_the_right_statement() -> None:
+    s = samples.Sample()
+    which = s.input("which")
+    inputs = [s.input(f"x{k}", t) for k, t in enumerate((UInt64, Float32, Bool, Float64))]
+    for number in range(3):
+        message = f"no. {number}: {{}} {{}} {{}} {{}}"
+        fail = partial(s.host.fail, "type", message, tuple(inputs))
+        s.host.branch(op("eq", which, number), fail)
+    kernel = compile_residual(checked(s.residual()))
+    values = [2**64 - 1, 0.5, True, -1e300]
+    for number in range(3):
+        with pytest.raises(FinchError, match=f"no. {number}: {2**64 - 1} 0.5 True -1e[+]300"):
+            kernel.run([], [number, *values])
+    kernel.run([], [3, *values])
+
+
+def test_wrong_arrays_are_bugs() -> None:
+    kernel = compiled(samples.inner_product)
+    bad: list[list[np.ndarray]] = [
+        [np.zeros(3)],
+        [np.zeros(3), np.zeros(3, np.float32)],
+        [np.zeros(6)[::2]] * 2,
+    ]
+    for arrays in bad:
+        with pytest.raises(Bug):
+            kernel.run(arrays, [3])
+
+
+def test_a_frame_calls_again_and_again() -> None:
+    kernel = compiled(samples.spmv, False)
+    a = sparse.random(50, 50, 0.1, format="csc", random_state=1)
+    x, y = np.ones(50), np.zeros(50)
+    arrays = [y, a.indptr, a.indices, a.data, x]
+    frame = kernel.frame()
+    for number, array in enumerate(arrays):
+        frame.set_array(number, array)
+    frame.set_inputs([50, 50])
+    for factor in range(1, 4):
+        x[:] = factor
+        frame.call([arrays[k] for k in kernel.written])
+        np.testing.assert_allclose(y, a @ x)
+    start = time.perf_counter()
+    for _ in range(100):
+        kernel.entry(frame.address)
+    assert time.perf_counter() - start < 0.05
+
+
+# --------------------------------------------------------------------------------------- interrupts
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_interrupt_ends_a_long_loop(counted: bool) -> None:
+    kernel = compiled(samples.endless, counted)
+    h = np.array([42, 0])
+    sender = subprocess.Popen(["/bin/sh", "-c", f"sleep 0.3; kill -INT {os.getpid()}"])
+    start = time.perf_counter()
+    try:
+        with pytest.raises(FinchError) as caught:
+            kernel.run([h], [])
+    finally:
+        sender.wait()
+    assert caught.value.kind == "interrupted"
+    assert time.perf_counter() - start < 1.3
+    assert h.tolist() == [42, 0]
+    assert compiled(samples.inner_product).run([np.ones(2), np.ones(2)], [2])[1] == [2.0]
+
+
+class Alarm(Exception):
+    pass
+
+
+def interrupt_soon(kernel, arrays, inputs) -> float:
+    """Seconds from a signal, whose handler raises Alarm, to the end of `kernel`."""
+
+    def handler(*_: object) -> None:
+        raise Alarm
+
+    old = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    start = time.perf_counter()
+    try:
+        with pytest.raises(Alarm):
+            kernel.run(arrays, inputs)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    return time.perf_counter() - start - 0.1
+
+
+def test_interrupt_in_nested_loops() -> None:
+    """Rows that are too short to look for interrupts, fills in a loop, and sorts in one."""
+    slow = 10**9
+
+    def rows() -> Residual:
+        s = samples.Sample()
+        h = s.buffer("h", Int64)
+
+        def row(i):
+            s.host.count(ONE, const(10), lambda j: s.add_at(h, ZERO, op("xor", i, j)))
+
+        s.host.count(ONE, const(slow * 1000), row)
+        return s.residual()
+
+    def fills() -> Residual:
+        s = samples.Sample()
+        h = s.buffer("h", Int64)
+        s.host.count(ONE, const(slow), lambda i: s.host.fill(h, ZERO, const(100_000), i))
+        return s.residual()
+
+    def sorts() -> Residual:
+        s = samples.Sample()
+        h = s.buffer("h", Int64)
+        s.host.count(ONE, const(slow), lambda i: s.host.sort(h, ZERO, const(100_000)))
+        return s.residual()
+
+    def long_row_without_an_array() -> Residual:
+        s = samples.Sample()
+        h = s.buffer("h", Int64)
+
+        def row(_):
+            def step(j) -> None:
+                s.host.store(h, ZERO, op("xor", op("mul", s.host.load(h, ZERO), 5), j))
+
+            s.host.count(ONE, const(10**13), step)
+
+        s.host.count(ONE, const(10), row)
+        return s.residual()
+
+    for make in (rows, fills, sorts, long_row_without_an_array):
+        h = np.arange(100_000) % 7
+        before = h.copy()
+        assert interrupt_soon(compile_residual(checked(make())), [h], []) < 1.0
+        np.testing.assert_array_equal(h, before)

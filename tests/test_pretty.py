@@ -1,0 +1,129 @@
+"""The printer: what it prints parses back to the same tree, with no needless parentheses."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from strategies import kernel_expressions, kernels, script_expressions, scripts
+
+from finchlang.parse import parse_kernel, parse_script
+from finchlang.pretty import pretty
+from finchlang.syntax import Access, Assign, Block, Call, Index, Literal, Loop, Value, Variable
+
+thorough = settings(
+    max_examples=200 if os.environ.get("CI") else 40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+@thorough
+@given(kernels())
+def test_kernels_survive_printing(program):
+    assert parse_kernel(pretty(program)) == program
+
+
+@thorough
+@given(scripts())
+def test_scripts_survive_printing(program):
+    assert parse_script(pretty(program)) == program
+
+
+@thorough
+@given(script_expressions(16))
+def test_script_expressions_survive_printing(expression):
+    assert parse_script(pretty(expression)).statements == (expression,)
+
+
+@thorough
+@given(kernel_expressions((), 16))
+def test_kernel_expressions_survive_printing(expression):
+    assert parse_kernel(f"s[] = {pretty(expression)}").value == expression
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a + b) * c",
+        "a + b * c",
+        "a - (b - c)",
+        "a - b - c",
+        "(-2)^2",
+        "-2^x",
+        "-(2)",
+        "-(-x)",
+        "-x^2",
+        "2^-x",
+        "(a^b)^c",
+        "a^b^c",
+        "!(a && b)",
+        "!a && b",
+        "(a < b) == c",
+        "a < b && b < c",
+        "(a || b) && c",
+        "a & b | c",
+        "~(a | b)",
+        "(a + b) << 2",
+        "choose(0)(a, b)",
+        "A[~(i - 1), (2:3)(j), gallop(k)]",
+        "window(A, 1:3)[i]",
+        "Float32(0.1)",
+        "0x00ff",
+        "-0.0",
+        "1.0e-20",
+    ],
+)
+def test_parentheses_and_numbers_are_minimal(text):
+    assert pretty(parse_kernel(f"s[] = {text}").value) == text.replace("1.0e", "1e")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "begin\n    a\nend\nb",
+        "function f(x, y)\n    while true\n        break\n    end\n    return\nend",
+        "f(x) = x + 1",
+        "a, A[1, :] = (1, 2)",
+        "x += f(a, k = 1:2:9)",
+        "if a\n    b\nelseif c\n    x\nelse\n    y\nend",
+        'println("n = $n, $(a + b)\\n\\\\ \\$")',
+        "m = [1 -2; 3 f(x)]\nv = [1, 2]",
+        'p = ShortCircuitScalar{0}()\n@assert p "message"',
+        "C = @finch begin\n    C .= 0\n    for j = _\n        for i = 1:n\n            "
+        "if i <= j\n                C[i, j] <<choose(0)>>= A[i, j]\n            end\n        end\n"
+        "    end\n    return C\nend",
+        "@finch let x = A[1]\n    s[] = x\nend",
+        "@finch @declare(A, 0, 1:n)",
+        "@time y = 3"[6:],
+        "@time @finch s[] += 1",
+    ],
+)
+def test_scripts_in_this_form_print_as_they_are(text):
+    assert pretty(parse_script(text)) == text
+
+
+def test_nested_blocks_print_so_that_they_parse():
+    statement = Assign(Access(Variable("s"), ()), Variable("+"), Literal(1))
+    program = Block((Block((statement, statement)), statement))
+    assert parse_kernel(pretty(program)) == Block((statement, statement, statement))
+
+
+def test_what_no_source_can_say_prints_as_itself():
+    class Fiber:
+        def __str__(self):
+            return "fiber(A, 3)"
+
+    class Expression:
+        def __repr__(self):
+            return "n + 1"
+
+    access = Access(Fiber(), (Index("i"), Value(Expression())))
+    assert pretty(access) == "fiber(A, 3)[i, n + 1]"
+    assert pretty(Loop(Index("i"), Value(Expression()), Block(()))) == "for i = n + 1\nend"
+
+
+def test_sums_and_products_of_many_operands():
+    many = Call(Variable("+"), (Variable("a"), Variable("b"), Variable("c")))
+    assert pretty(Call(Variable("*"), (many, Variable("d")))) == "(a + b + c) * d"
