@@ -622,5 +622,7 @@ def test_a_size_is_taken_before_the_tensor_is_declared_anew() -> None:
 def test_sizes_may_be_computed_by_the_kernel() -> None:
     text = "n .= 0\nfor i=_\nn[] += I[i]\nend\n@freeze(n)\nC .= 0\nfor i=1:n[]\nC[i] = 1.0\nend"
     assert "@declare(C, 0, 1:n[])" in shown(text, n="Scalar(0)", C=VECTOR, I=INTS)
+    text = "D .= 0\nfor i=1:3\nD[i] = i\nend\n@freeze(D)\n@declare(C, 0, 1:size(D, 1) + 1)"
+    assert "@declare(C, 0, 1:size(D, 1) + 1)" in shown(text, C=VECTOR, D=VECTOR)
     early = "n .= 0\nC .= 0\nfor i=_\nn[] += I[i]\nend\nfor i=1:n[]\nC[i] = 1.0\nend"
     assert error(early, n="Scalar(0)", C=VECTOR, I=INTS).kind == "dimension"

@@ -424,18 +424,22 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
 
     The extent must lie within the tensor's dimension; what cannot be proved is checked."""
-    loop = _bounded(term)
-    if loop is None:
+    if _bounded(term) is None or _unfurlable(term) is None:
         return None
-    assert isinstance(term, Loop)
-    site = _unfurlable(term)
-    if site is None:
-        return None
+    while (site := _unfurlable(term)) is not None:  # every access with this index at once
+        term = _unfurl_site(term, site, state)
+    return term, state
+
+
+def _unfurl_site(term: Any, site: Access, state: State) -> Any:
+    """`term` with the looplet of one tensor in all the accesses of this tensor at the loop's index."""
+    region = bounds(term)
+    assert region is not None
     tensor = resolve(site.tensor, state)
-    size, stop = tensor.sizes()[-1], loop[1]
+    size, stop = tensor.sizes()[-1], region[1]
     if size is not None:
-        _check_range(term, site, size, loop, state)
-        if loop[0] is not ONE or not at_most(size, stop):
+        _check_range(term, site, size, region, state)
+        if region[0] is not ONE or not at_most(size, stop):
             stop = size
     mode = UPDATE if _is_target(site, term) else READ
     looplet = tensor.unfurl(state.host, stop if size is not None else None, mode, None)
@@ -445,7 +449,7 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
             return Access(looplet, access.indices, span=access.span, type=access.type)
         return access
 
-    return rewrite_accesses(change, term), state
+    return rewrite_accesses(change, term)
 
 
 def _unfurlable(term: Loop) -> Access | None:

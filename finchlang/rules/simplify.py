@@ -93,7 +93,7 @@ def _is_value(node: Node, value: Any, type: Type | None) -> bool:
 
 def _call(node: Call) -> Node | None:
     row = operator(node.op)
-    if row is None:
+    if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
         return None
     args = node.args
     if _MISSING in args and not row.lazy_missing:

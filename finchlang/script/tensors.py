@@ -151,7 +151,7 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     if total >= 1 << 63:
         raise FinchError("dimension", "this many entries cannot be counted")
     count = int(generator.binomial(total, float(plain(density))))
-    places = np.sort(generator.choice(total, count, replace=False)) if count else np.empty(0)
+    places = np.sort(generator.choice(total, count, replace=False)) if count else np.empty(0, np.int64)
     coordinates = np.unravel_index(places, empty.shape, order="F") if count else [[]] * len(sizes)
     values = generator.random(count)
     return Tensor.from_coo(format, sizes, [np.asarray(c) for c in coordinates], values)

@@ -113,9 +113,9 @@ def operate(op: Operator, args: list[Any]) -> Any:
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
     low, high = op.arity
-    consts = [const(a, type_of_value(a)) for a in args]
+    consts: list[Any] = [const(a, type_of_value(a)) for a in args]
     if op.associative and len(args) > high:
-        result: Any = reduce(op.build, consts)
+        result = reduce(op.build, consts)
     elif low <= len(args) <= high:
         result = op.build(*consts)
     else:

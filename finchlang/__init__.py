@@ -1,0 +1,8 @@
+"""finchlang: sparse and structured tensors in Finch syntax, interpreted and compiled by one set of rules."""
+
+from finchlang.driver import Session
+from finchlang.source import FinchError
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+__version__ = "0.1.0"
+__all__ = ["FinchError", "Scalar", "Session", "SwizzledTensor", "Tensor", "__version__"]

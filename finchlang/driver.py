@@ -1,0 +1,266 @@
+"""Session: the one place that joins the script, the rules, the hosts and native code."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from finchlang.denote import denote
+from finchlang.handles import Handle, Handles
+from finchlang.kernel import Kernel
+from finchlang.native.jit import assembly_text, llvm_text
+from finchlang.normalize import Format
+from finchlang.parse import parse_script
+from finchlang.rewrite import walk
+from finchlang.script.environment import Environment
+from finchlang.script.evaluate import Evaluator
+from finchlang.source import FinchError
+from finchlang.syntax import Node, Variable, Yield
+from finchlang.syntax import Kernel as KernelNode
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import type_of_value
+
+ENGINES = ("native", "interpret", "residual", "denote", "check")
+
+
+class Observer:
+    """Is told what a session does with its kernels; every method may be overridden."""
+
+    #: whether `rule` wants to be called (it makes the interpreter slower)
+    traces = False
+
+    def kernel(self, event: KernelEvent) -> None:
+        """A kernel was compiled for formats it had not been compiled for."""
+
+    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
+        """The interpreter applied a rule."""
+
+    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
+        """A kernel ran under the interpreter or the evaluator of residuals."""
+
+
+class KernelEvent:
+    """A compiled kernel, for those who want to look at it."""
+
+    def __init__(self, source: KernelNode, kernel: Kernel):
+        self.source, self.compiled = source, kernel
+
+    @property
+    def passes(self) -> list[tuple[str, Node]]:
+        """The program after each pass of normalisation, with the pass's name."""
+        return self.compiled.passes()
+
+    @property
+    def residual(self) -> Any:
+        """The residual program."""
+        return self.compiled.residual
+
+    def llvm(self) -> str:
+        """The optimised LLVM IR."""
+        return llvm_text(self.compiled.residual)
+
+    def asm(self) -> str:
+        """The machine's assembly."""
+        return assembly_text(self.compiled.residual)
+
+
+class Session:
+    """A running script world: variables, and kernels compiled so far.
+
+    `engine` is one of ENGINES (`check` normalises kernels without running them); `rules` is "all"
+    or "paper" (no derived rules); `output` is what printing writes to.
+    """
+
+    def __init__(
+        self,
+        engine: str = "native",
+        rules: str = "all",
+        output: Callable[[str], Any] | None = None,
+        args: Sequence[str] = (),
+        observer: Observer | None = None,
+    ):
+        if engine not in ENGINES:
+            raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
+        self.engine, self.rules = engine, rules
+        self.observer = observer or Observer()
+        self.environment = Environment()
+        self.environment.set("ARGS", list(args))
+        self._evaluator = Evaluator(self._run_kernel, output or sys.stdout.write)
+        self._handles = Handles()
+        self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
+        self._free: dict[int, tuple[KernelNode, tuple[Variable, ...]]] = {}
+
+    # ------------------------------------------------------------------------------------ variables
+
+    def __getitem__(self, name: str) -> Any:
+        """What `name` is bound to: the very object that was bound, as far as kernels kept it."""
+        if not self.environment.has(name):
+            raise KeyError(name)
+        return self.environment.get(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar (arrays in place)."""
+        self.environment.set(name, value)
+
+    def __contains__(self, name: str) -> bool:
+        return self.environment.has(name)
+
+    def names(self) -> list[str]:
+        """The names that are bound."""
+        return sorted(self.environment.names())
+
+    # ---------------------------------------------------------------------------------------- scripts
+
+    def run(self, text: str, name: str = "<input>") -> Any:
+        """Run a script; gives the value of its last statement. Raises FinchError."""
+        return self._evaluator.evaluate(parse_script(text, name), self.environment)
+
+    def run_file(self, path: str | Path) -> Any:
+        """Run a script file. Raises FinchError, of kind I/O if it cannot be read."""
+        return self.run(read_script(path), str(path))
+
+    # ---------------------------------------------------------------------------------------- kernels
+
+    def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
+        handles, numbers = self._bind(node, environment)
+        if self.engine == "denote":
+            return self._denote(node, environment, handles)
+        kernel = self._compiled(node, handles, numbers)
+        if self.engine == "check":
+            return None
+        names = kernel.tensors
+        tensors = [handles[name].stored for name in names]
+        self._check_overlap(kernel, tensors)
+        for tensor in tensors:
+            if isinstance(tensor, Tensor):
+                tensor.validate()
+        values = [numbers[name] for name in kernel.numbers]
+        try:
+            self._execute(node, kernel, tensors, values)
+        except FinchError as error:
+            raise error.at(node.span) from None
+        for name, written in zip(names, kernel.written, strict=True):
+            if written:
+                self._publish(name, handles[name], environment)
+        return self._yielded(kernel.normalized.yields, environment)
+
+    def _execute(
+        self, node: KernelNode, kernel: Kernel, tensors: list[Any], values: list[Any]
+    ) -> None:
+        if self.engine == "native":
+            kernel.run_native(tensors, values)
+            return
+        tracer = self.observer.rule if self.observer.traces else None
+        if self.engine == "interpret":
+            steps = kernel.interpret(tensors, values, tracer)
+        else:
+            steps = kernel.run_residual(tensors, values)
+        self.observer.finished(KernelEvent(node, kernel), steps)
+
+    def _bind(
+        self, node: KernelNode, environment: Environment
+    ) -> tuple[dict[str, Handle], dict[str, Any]]:
+        """The tensors and numbers that the free names of a kernel are bound to."""
+        handles: dict[str, Handle] = {}
+        numbers: dict[str, Any] = {}
+        for variable in self._free_names(node):
+            name = variable.name
+            if not environment.has(name):
+                continue  # an operator, or unknown: normalisation knows
+            value = environment.get(name)
+            try:
+                handle = self._handles.of(value)
+            except FinchError as error:
+                raise error.at(variable.span) from None
+            if handle is not None:
+                handles[name] = handle
+            elif type_of_value(value) is not None:
+                numbers[name] = value
+        return handles, numbers
+
+    def _free_names(self, node: KernelNode) -> tuple[Variable, ...]:
+        known = self._free.get(id(node))
+        if known is None or known[0] is not node:
+            names = {n.name: n for n in walk(node.program) if isinstance(n, Variable)}
+            known = self._free[id(node)] = (node, tuple(names.values()))
+        return known[1]
+
+    def _compiled(
+        self, node: KernelNode, handles: dict[str, Handle], numbers: dict[str, Any]
+    ) -> Kernel:
+        formats: dict[str, Format] = {name: h.format for name, h in handles.items()}
+        for name, value in numbers.items():
+            formats[name] = type_of_value(value)  # type: ignore[assignment]
+        key = (id(node), tuple(formats.items()))
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = (node, Kernel(node.program, formats, self.rules))
+            self.observer.kernel(KernelEvent(node, found[1]))
+        return found[1]
+
+    def _check_overlap(self, kernel: Kernel, tensors: list[Any]) -> None:
+        """Two names of one kernel may share memory only if neither is written."""
+        written = [t for t, w in zip(tensors, kernel.written, strict=True) if w]
+        for tensor in written:
+            sharing = [n for n, t in zip(kernel.tensors, tensors, strict=True) if t is tensor]
+            if len(sharing) > 1:
+                raise FinchError(
+                    "life cycle",
+                    f"{' and '.join(sharing)} are the same tensor, and the kernel writes it",
+                    hint="copy(...) makes a tensor of its own",
+                )
+
+    def _publish(self, name: str, handle: Handle, environment: Environment) -> None:
+        value = handle.publish()
+        if value is not handle.value:
+            self._handles.forget(handle.value)
+            environment.set(name, value)
+
+    def _yielded(self, names: tuple[str, ...], environment: Environment) -> Any:
+        values = tuple(environment.get(name) for name in names)
+        return values[0] if len(values) == 1 else values or None
+
+    def _denote(
+        self, node: KernelNode, environment: Environment, handles: dict[str, Handle]
+    ) -> Any:
+        """Run a kernel by its denotation, on dense arrays."""
+        bindings = {
+            v.name: environment.get(v.name)
+            for v in self._free_names(node)
+            if environment.has(v.name)
+        }
+        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
+        results = denote(node.program, bindings)
+        for name, result in results.items():
+            handle = handles[name]
+            _store_dense(handle, result)
+            self._publish(name, handle, environment)
+        return self._yielded(tuple(v.name for y in yields for v in y.names), environment)
+
+
+def _store_dense(handle: Handle, dense: Any) -> None:
+    """Put a dense result into a tensor, in the tensor's format."""
+    tensor = handle.tensor
+    if isinstance(tensor, Scalar):
+        tensor.value = tensor.format.element_type.wrap(dense)
+        return
+    stored = handle.stored
+    assert isinstance(stored, Tensor)
+    if isinstance(tensor, SwizzledTensor):
+        dense = dense.transpose([p - 1 for p in tensor.permutation])
+    new = Tensor.from_numpy(dense, stored.format)
+    stored.shape, stored.storage = new.shape, new.storage
+
+
+def read_script(path: str | Path) -> str:
+    """The text of a script file. Raises FinchError "I/O"."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FinchError("I/O", f"{path} is not UTF-8 text") from None
+    except OSError as error:
+        raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
+

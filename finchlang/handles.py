@@ -1,0 +1,108 @@
+"""Script values as kernels see them: NumPy arrays and SciPy matrices in place, tensors and scalars."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from finchlang.normalize import Format
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
+
+
+class Handle:
+    """The tensor a script value stands for. `stored` is what a kernel takes; `format` what
+    normalisation asks for."""
+
+    __slots__ = ("_parts", "_shape", "format", "stored", "tensor", "value")
+
+    def __init__(self, value: Any, tensor: Tensor | SwizzledTensor | Scalar):
+        self.value, self.tensor = value, tensor
+        self.format: Format = tensor.format
+        self.stored = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+        self._shape = tensor.shape
+        self._parts = _parts(value)
+
+    def is_current(self) -> bool:
+        """Whether the value's memory still is what this handle was made for."""
+        parts = _parts(self.value)
+        return len(parts) == len(self._parts) and all(
+            a is b for a, b in zip(parts, self._parts, strict=True)
+        )
+
+    def publish(self) -> Any:
+        """The script value after a kernel wrote the tensor: the same object, changed, unless the
+        tensor's size or storage can no longer be its own."""
+        value, tensor = self.value, self.tensor
+        if value is tensor:
+            return value
+        if isinstance(value, np.ndarray):
+            if tensor.shape != value.shape:
+                return tensor.to_numpy()
+            assert isinstance(self.stored, Tensor)
+            if not np.shares_memory(value, self.stored.storage[-1]["val"]) and value.size:
+                value[...] = tensor.to_numpy()
+            return value
+        return self._publish_scipy()
+
+    def _publish_scipy(self) -> Any:
+        assert isinstance(self.stored, Tensor)
+        matrix = self.value
+        if self.tensor.shape != self._shape or matrix.format not in ("csc", "csr"):
+            assert not isinstance(self.tensor, Scalar)
+            return type(matrix)(self.tensor.to_scipy())
+        storage = self.stored.storage
+        for name, array in zip(
+            ("indptr", "indices", "data"),
+            (storage[1]["ptr"], storage[1]["idx"], storage[2]["val"]),
+            strict=True,
+        ):
+            if getattr(matrix, name) is not array:
+                setattr(matrix, name, array)
+        self._parts = _parts(matrix)
+        return matrix
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """The objects whose replacement means that a value has other memory now."""
+    if isinstance(value, np.ndarray):
+        return ()
+    return tuple(getattr(value, n) for n in ("data", "indices", "indptr") if hasattr(value, n))
+
+
+class Handles:
+    """The handles of the values kernels were last called with, by the value's identity."""
+
+    def __init__(self, size: int = 256):
+        self._size = size
+        self._known: OrderedDict[int, Handle] = OrderedDict()
+
+    def of(self, value: Any) -> Handle | None:
+        """The handle of a value; None if it stands for no tensor."""
+        found = self._known.get(id(value))
+        if found is not None and found.value is value and found.is_current():
+            return found
+        tensor = as_tensor(value)
+        if tensor is None:
+            return None
+        handle = Handle(value, tensor)
+        if _is_in_place(value, handle):
+            self._known[id(value)] = handle
+            if len(self._known) > self._size:
+                self._known.popitem(last=False)
+        return handle
+
+    def forget(self, value: Any) -> None:
+        """Drop what is kept for a value."""
+        self._known.pop(id(value), None)
+
+
+def _is_in_place(value: Any, handle: Handle) -> bool:
+    """Whether the tensor is over the value's own memory, so that it may be used again."""
+    if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
+        return True
+    if isinstance(value, np.ndarray):
+        assert isinstance(handle.stored, Tensor)
+        return np.shares_memory(value, handle.stored.storage[-1]["val"])
+    return getattr(value, "format", "") in ("csc", "csr")

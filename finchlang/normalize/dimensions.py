@@ -1,0 +1,258 @@
+"""Where dimensions come from: the extents that meet in each index and each declared mode
+(Finch'25 section 4); the dimensionalise pass writes them into the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.normalize.context import (
+    ONE,
+    Context,
+    is_call,
+    is_single,
+    permissive_modes,
+    root,
+    size_extent,
+)
+from finchlang.pretty import pretty
+from finchlang.rewrite import walk
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Dimensionless,
+    Extent,
+    Freeze,
+    Index,
+    Loop,
+    Node,
+    Sieve,
+    Variable,
+)
+
+_FIRST = Extent(ONE, ONE)
+Parts = tuple[Extent, ...]
+#: a mode of a declared tensor, as a source of extents; the span is that of the access
+Link = tuple["Declared", int, Span | None]
+
+
+@dataclass(eq=False)
+class Dimension:
+    """Where the extents of an index or of a declared mode come from."""
+
+    parts: list[Extent] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class LoopFacts:
+    """An index: its sources, what it writes (the last resort), and the names its loop can see."""
+
+    name: str
+    dimension: Dimension
+    visible: frozenset[str]
+    writes: list[Link] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Declared:
+    """One declaration. `user` are the dimensions written with it; `writers` the indices that write
+    each mode before the first freeze; `previous` is the declaration before it, `time` its place
+    among all that changes tensors."""
+
+    name: str
+    visible: frozenset[str]
+    user: list[Dimension | None]
+    writers: list[list[LoopFacts]]
+    previous: Declared | None
+    span: Span | None
+    time: int
+    is_frozen: bool = False
+
+
+class Facts:
+    """Walks the program once, in order, and keeps what each dimension is to be found from."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.loops: dict[str, LoopFacts] = {}
+        self.declared: dict[int, Declared] = {}  # by the id of the Declare
+        self.current: dict[str, Declared] = {}
+        self.lets: dict[str, Dimension] = {}  # extents that the user bound
+        self.depths: dict[str, int] = {}  # of every binder, from 1
+        self.single: set[str] = set()  # indices that stand for one place, `for k = x:x` (Fig 12)
+        self.last_changed: dict[str, int] = {}  # when a tensor is last declared, updated, frozen
+        self.time = 0
+
+    def statement(self, node: Node, visible: frozenset[str]) -> None:
+        match node:
+            case Block(statements):
+                for s in statements:
+                    self.statement(s, visible)
+            case Loop(index, extent, body):
+                self.expression(extent)
+                self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
+                self.depths[index.name] = len(visible) + 1
+                if is_single(extent) and extent != _FIRST:
+                    self.single.add(index.name)
+                self.statement(body, visible | {index.name})
+            case Define(variable, value, body):
+                self.expression(value)
+                if isinstance(value, Extent) or is_call(value, "meet"):
+                    self.lets[variable.name] = self.source(value)
+                self.depths[variable.name] = len(visible) + 1
+                self.statement(body, visible | {variable.name})
+            case Sieve(condition, body):
+                self.expression(condition)
+                self.statement(body, visible)
+            case Assign(target, _, value):
+                for expression in (*target.indices, value):
+                    self.expression(expression)
+                self.update(target)
+            case Declare():
+                self.declare(node, visible)
+            case Freeze(tensor):
+                self.change(tensor.name)
+                if tensor.name in self.current:
+                    self.current[tensor.name].is_frozen = True
+
+    def change(self, name: str) -> None:
+        self.time += 1
+        self.last_changed[name] = self.time
+
+    def expression(self, node: Node) -> None:
+        for n in walk(node):
+            if isinstance(n, Access):
+                for index, name, mode in self.bare_modes(n):
+                    self.meet(index, name, mode)
+
+    def bare_modes(self, access: Access) -> list[tuple[Index, str, int]]:
+        """The modes of `access` that give their index a dimension, or take one from it."""
+        name = root(access.tensor)
+        if name is None:
+            return []  # masks are dimensionless
+        free = permissive_modes(access.tensor)
+        return [
+            (index, name, mode)
+            for mode, index in enumerate(access.indices)
+            if isinstance(index, Index) and mode not in free and index.name not in self.single
+        ]
+
+    def meet(self, index: Index, name: str, mode: int) -> None:
+        """The index takes part in a dimension of a tensor that has its size already."""
+        dimension = self.loops[index.name].dimension
+        if declared := self.current.get(name):
+            dimension.links.append((declared, mode, index.span))
+        else:
+            dimension.parts.append(size_extent(name, mode + 1, index.span))
+
+    def update(self, target: Access) -> None:
+        name = root(target.tensor)
+        assert name is not None
+        self.change(name)
+        declared = self.current.get(name)
+        for index, _, mode in self.bare_modes(target):
+            if declared is None or declared.is_frozen or declared.user[mode] is not None:
+                self.meet(index, name, mode)
+            else:
+                loop = self.loops[index.name]
+                declared.writers[mode].append(loop)
+                loop.writes.append((declared, mode, index.span))
+
+    def declare(self, node: Declare, visible: frozenset[str]) -> None:
+        name, order = node.tensor.name, self.context.level(node.tensor.name).order
+        self.expression(node.init)
+        user = [None if isinstance(d, Dimensionless) else self.source(d) for d in node.dims]
+        writers: list[list[LoopFacts]] = [[] for _ in range(order)]
+        self.change(name)
+        previous, user = self.current.get(name), user or [None] * order
+        declared = Declared(name, visible, user, writers, previous, node.span, self.time)
+        self.declared[id(node)] = self.current[name] = declared
+
+    def source(self, extent: Node) -> Dimension:
+        """What an extent written in the program stands for."""
+        dimension = Dimension()
+        self.add_source(dimension, extent)
+        return dimension
+
+    def add_source(self, dimension: Dimension, extent: Node) -> None:
+        if isinstance(extent, Dimensionless):
+            return
+        if isinstance(extent, Call) and is_call(extent, "meet"):
+            for arg in extent.args:
+                self.add_source(dimension, arg)
+        elif isinstance(extent, Variable) and extent.name in self.lets:
+            known = self.lets[extent.name]
+            dimension.parts += known.parts
+            dimension.links += known.links
+        elif isinstance(extent, Extent):
+            stop: Any = extent.stop
+            if extent.start == ONE and is_call(stop, "size") and stop.args[0].name in self.current:
+                # the size of a declared tensor is what its declaration says
+                declared = self.current[stop.args[0].name]
+                dimension.links.append((declared, stop.args[1].value - 1, extent.span))
+            else:
+                dimension.parts.append(extent)
+        else:
+            hint = "write `1:n`, or `_`"
+            raise FinchError("type", f"`{pretty(extent)}` is not an extent", extent.span, hint)
+
+
+class Resolve:
+    """The extents that meet in an index or a declared mode, from what was collected."""
+
+    def __init__(self) -> None:
+        self.found: dict[LoopFacts, Parts] = {}
+        self.open: set[Any] = set()  # what is being resolved: a cycle adds nothing to it
+
+    def loop(self, loop: LoopFacts) -> Parts:
+        if loop in self.found:
+            return self.found[loop]
+        if loop in self.open:
+            return ()
+        self.open.add(loop)
+        parts = self.dimension(loop.dimension)
+        if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
+            parts = _distinct(p for d, mode, span in loop.writes for p in self.kept(d, mode, span))
+        self.open.discard(loop)
+        if not self.open:
+            self.found[loop] = parts
+        return parts
+
+    def dimension(self, dimension: Dimension) -> Parts:
+        linked = (p for d, mode, span in dimension.links for p in self.declared(d, mode, span))
+        return _distinct((*dimension.parts, *linked))
+
+    def declared(self, declared: Declared, mode: int, span: Span | None) -> Parts:
+        user = declared.user[mode]
+        if (declared, mode) in self.open:
+            return ()
+        self.open.add((declared, mode))
+        if user is not None:
+            parts = self.dimension(user)
+        else:
+            parts = _distinct(_sized(p) for w in declared.writers[mode] for p in self.loop(w))
+        self.open.discard((declared, mode))
+        return parts or self.kept(declared, mode, span)
+
+    def kept(self, declared: Declared, mode: int, span: Span | None) -> Parts:
+        """The size a tensor had before its declaration."""
+        previous = declared.previous
+        if previous is not None and previous.visible <= declared.visible:
+            return self.declared(previous, mode, span)
+        return (size_extent(declared.name, mode + 1, span),)
+
+
+def _distinct(parts: Iterable[Extent]) -> Parts:
+    return tuple(dict.fromkeys(parts))
+
+
+def _sized(extent: Extent) -> Extent:
+    """The dimension of a tensor that is written over `extent`: always from 1."""
+    return extent if extent.start == ONE else Extent(ONE, extent.stop, span=extent.span)
