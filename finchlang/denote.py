@@ -7,7 +7,6 @@ the rest of the system: the interpreter and compiled code are checked against it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -102,6 +101,7 @@ class Denotation:
 
     def __init__(self, arrays: dict[str, DenseArray], program: Node, env: Environment):
         self.arrays = arrays
+        self.is_ahead = False  # whether dimensions are being found, ahead of the program
         self.changing: set[str] = set()  # tensors whose contents must not be looked at now
         self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
         self.unwrapped: dict[int, Any] = {}  # what `unwrap` gives for each access met so far
@@ -120,6 +120,9 @@ class Denotation:
                 for i in range(start, stop + 1):
                     self.run(body, env | {index.name: const(i)}, ())
             case Define(variable, value, body):
+                if variable.name in env or variable.name in self.arrays:
+                    message = f"{variable.name} is bound already: `let` needs a new name"
+                    raise FinchError("unknown name", message, variable.span)
                 self.run(body, env | {variable.name: self.bound(value, env)}, ())
             case Sieve(condition, body):
                 if self.holds(condition, env):
@@ -219,8 +222,6 @@ class Denotation:
         if not all(isinstance(a, Const) for a in args):
             raise FinchError("type", f"{op.name} takes numbers", node.span)
         try:
-            if op.associative and len(args) > op.arity[1]:
-                return reduce(op.build, args)
             if not op.arity[0] <= len(args) <= op.arity[1]:
                 raise FinchError("type", f"{op.name} does not take {len(args)} arguments")
             return op.build(*args)
@@ -260,6 +261,8 @@ class Denotation:
             if not isinstance(i, Const) or not i.type.is_integer:
                 raise FinchError("type", "an index must be an integer", index.span)
             if size is not None and not 1 <= i.value <= size:
+                if not permissive and self.is_ahead:
+                    raise Late  # the program may never come there
                 if not permissive:
                     message = f"index {i.value} is not in 1:{size} of {root.name}"
                     raise FinchError("bounds", message, index.span)
@@ -300,11 +303,11 @@ class Denotation:
     def solve(self, region: Node, env: Environment) -> Equations:
         """The dimensions of loops and declarations in `region`, as far as they can be told before
         it is run: from what `env` knows and what `region` does not change."""
-        self.changing, self.resizing = _updated(region), _declared(region)
+        self.is_ahead, self.changing, self.resizing = True, _updated(region), _declared(region)
         try:
             equations = Equations(self, region, env)
         finally:
-            self.changing, self.resizing = set(), set()
+            self.is_ahead, self.changing, self.resizing = False, set(), set()
         equations.solve()
         return equations
 

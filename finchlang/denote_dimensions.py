@@ -94,11 +94,7 @@ def _modifiers(index: Node) -> tuple[Node, bool]:
 def _is_single(extent: Node) -> bool:
     """Whether a loop visits one place only, `for k = x:x` (Fig 12): its index is any expression,
     and says nothing about dimensions."""
-    return (
-        isinstance(extent, Extent)
-        and extent.start == extent.stop
-        and extent.start != Literal(1)
-    )
+    return isinstance(extent, Extent) and extent.start == extent.stop and extent.start != Literal(1)
 
 
 def _summands(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:

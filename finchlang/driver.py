@@ -116,7 +116,11 @@ class Session:
 
     def run(self, text: str, name: str = "<input>") -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
-        return self._evaluator.evaluate(parse_script(text, name), self.environment)
+        return self.execute(parse_script(text, name))
+
+    def execute(self, script: Node) -> Any:
+        """Run a script, or one statement of it, that is parsed already. Raises FinchError."""
+        return self._evaluator.evaluate(script, self.environment)
 
     def run_file(self, path: str | Path) -> Any:
         """Run a script file. Raises FinchError, of kind I/O if it cannot be read."""

@@ -6,12 +6,14 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from importlib.metadata import version
 
-from .report import BROKEN_PIPE, SUCCESS, USAGE, report
+from finchlang import __version__
+
+from .report import BROKEN_PIPE, SUCCESS, USAGE, NobodyReads, report, write
 
 ENGINES = ("native", "interpret", "residual", "denote")
 RULES = ("all", "paper")
+BANNER = f"finchlang {__version__}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = options.command(options)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:
+    except (BrokenPipeError, NobodyReads):
         _let_go_of_output()
         return BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
@@ -42,10 +44,6 @@ def _let_go_of_output() -> None:
     os.close(devnull)
 
 
-def _banner() -> str:
-    return f"finchlang {version('finchlang')}"
-
-
 # -------------------------------------------------------------------------------- the command line
 
 
@@ -54,7 +52,7 @@ def _parser() -> ArgumentParser:
         prog="finch",
         description="A language for sparse and structured tensors. Without a command: the prompt.",
     )
-    parser.add_argument("--version", action="version", version=_banner())
+    parser.add_argument("--version", action="version", version=BANNER)
     parser.set_defaults(command=prompt)
     commands = parser.add_subparsers(metavar="COMMAND")
 
@@ -107,9 +105,9 @@ def prompt(options: Namespace) -> int:
 
     from .session import converse, read_all
 
-    session = Session()
+    session = Session(output=write)
     if sys.stdin is not None and sys.stdin.isatty():
-        return converse(session, _banner())
+        return converse(session, BANNER)
     return read_all(session, sys.stdin) if sys.stdin is not None else SUCCESS
 
 
@@ -117,7 +115,7 @@ def run(options: Namespace) -> int:
     """`finch run FILE`."""
     from finchlang.driver import Session
 
-    session = Session(engine=options.engine, rules=options.rules, args=options.args)
+    session = Session(options.engine, options.rules, output=write, args=options.args)
     session.run_file(options.file)
     return SUCCESS
 
@@ -169,10 +167,10 @@ def asm(options: Namespace) -> int:
 
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: which of the four semantics agree on the file's data."""
-    from finchlang.driver import compare
+    from finchlang.driver import compare, read_script
 
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
-    comparison = compare(_read(options.file), options.file, args=options.args, **chosen)
+    comparison = compare(read_script(options.file), options.file, args=options.args, **chosen)
     print(comparison.report)
     return SUCCESS if comparison.agrees else 1
 
@@ -190,17 +188,6 @@ def _look(options: Namespace, engine: str, observer) -> int:
     )
     session.run_file(options.file)
     return SUCCESS
-
-
-def _read(path: str) -> str:
-    from finchlang.source import FinchError
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise FinchError("I/O", f"cannot read {path}: {reason}") from None
 
 
 if __name__ == "__main__":

@@ -15,6 +15,18 @@ INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 BROKEN_PIPE = 141  # likewise SIGPIPE
 
 
+class NobodyReads(BaseException):
+    """Standard output was closed at its other end. No script error: a script cannot handle it."""
+
+
+def write(text: str) -> None:
+    """Write what a script prints to standard output."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise NobodyReads from None
+
+
 def report(error: BaseException) -> int:
     """Say on standard error what went wrong; the exit status that goes with it.
 

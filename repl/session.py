@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from finchlang.driver import Session
 from finchlang.parse import is_incomplete, parse_script
-from finchlang.script import show
-from finchlang.source import Span
-from finchlang.syntax import NOTHING
+from finchlang.script.builtins import BUILTINS
+from finchlang.script.show import show
+from finchlang.syntax import NOTHING, Node
+from finchlang.tensors.formats import LEVELS
+from finchlang.types import TYPES
 
 from .report import report
 
@@ -45,29 +47,25 @@ def read_all(session: Session, stream: TextIO) -> int:
 
     Nothing runs unless all of it parses. Raises the FinchError of the first statement that fails.
     """
-    for statement in _statements(stream.read(), "<stdin>"):
-        answer(session, statement, "<stdin>")
+    for statement in parse_script(stream.read(), "<stdin>").statements:
+        _print(session.execute(statement), quietly=_has_semicolon(statement))
     return 0
 
 
-def answer(session: Session, text: str, name: str = "<input>") -> None:
+def answer(session: Session, text: str) -> None:
     """Run `text` and print its value, unless it has none or ends in a semicolon."""
-    value = session.run(text, name)
-    if value is not None and value is not NOTHING and not text.rstrip().endswith(";"):
+    _print(session.run(text), quietly=text.rstrip().endswith(";"))
+
+
+def _print(value: Any, quietly: bool) -> None:
+    if value is not None and value is not NOTHING and not quietly:
         print(show(value), flush=True)
 
 
-def _statements(text: str, name: str) -> Iterator[str]:
-    """The text of each top-level statement, padded so that it keeps its line and column."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    for statement in parse_script(text, name).statements:
-        span = statement.span
-        assert isinstance(span, Span)
-        kept = lines[span.line - 1 : span.end_line]
-        after = kept[-1][span.end_column - 1 :].lstrip()
-        kept[-1] = kept[-1][: span.end_column - 1] + (";" if after.startswith(";") else "")
-        kept[0] = " " * (span.column - 1) + kept[0][span.column - 1 :]
-        yield "\n" * (span.line - 1) + "\n".join(kept)
+def _has_semicolon(statement: Node) -> bool:
+    span = statement.span
+    assert span is not None
+    return span.source.line(span.end_line)[span.end_column - 1 :].lstrip().startswith(";")
 
 
 # ---------------------------------------------------------------------------------- the terminal
@@ -91,7 +89,7 @@ def _terminal(session: Session) -> Callable[[], str]:
         history=_history(),
         lexer=PygmentsLexer(FinchLexer),
         style=STYLE,
-        completer=NameCompleter(session.names),
+        completer=NameCompleter(lambda: {*session.names(), *BUILTINS, *LEVELS, *TYPES}),
         complete_while_typing=False,
     )
     return line.prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from finchlang.driver import Observer
+from finchlang.driver import KernelEvent, Observer
 from finchlang.host.listing import text as listing
 from finchlang.pretty import pretty
 from finchlang.syntax import Node
@@ -13,7 +13,7 @@ from finchlang.syntax import Node
 class Passes(Observer):
     """Each kernel after each pass (`finch normalize`)."""
 
-    def kernel(self, event) -> None:
+    def kernel(self, event: KernelEvent) -> None:
         print(_title(event))
         for name, program in event.passes:
             print(f"# {name}")
@@ -24,7 +24,7 @@ class Passes(Observer):
 class Residuals(Observer):
     """The residual program of each kernel (`finch residual`)."""
 
-    def kernel(self, event) -> None:
+    def kernel(self, event: KernelEvent) -> None:
         print(_title(event))
         print(listing(event.residual))
 
@@ -32,7 +32,7 @@ class Residuals(Observer):
 class Llvm(Observer):
     """The LLVM IR of each kernel (`finch llvm`)."""
 
-    def kernel(self, event) -> None:
+    def kernel(self, event: KernelEvent) -> None:
         print(_title(event, comment=";"))
         print(event.llvm())
 
@@ -40,33 +40,38 @@ class Llvm(Observer):
 class Assembly(Observer):
     """The machine code of each kernel (`finch asm`)."""
 
-    def kernel(self, event) -> None:
+    def kernel(self, event: KernelEvent) -> None:
         print(_title(event))
         print(event.asm())
 
 
 class Trace(Observer):
-    """Each rule applied, with the term before (`-`) and after (`+`) it (`finch trace`)."""
+    """Each rule applied, with the term before (`-`) and after (`+`) it (`finch trace`); what an arm
+    of a branch or the body of a loop begins with is shown once (`=`)."""
+
+    traces = True
 
     def __init__(self) -> None:
         self.number = 0
 
-    def kernel(self, event) -> None:
+    def kernel(self, event: KernelEvent) -> None:
         self.number = 0
         print(_title(event))
 
     def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
         self.number += 1
-        pad = "  " * depth
+        pad = "  " * (depth - 1)
         print(f"{pad}{self.number} {name}")
-        for sign, term in (("-", before), ("+", after)):
-            if term is not None:
-                for line in pretty(term).splitlines():
-                    print(f"{pad}  {sign} {line}")
+        terms = (("=", before),) if before is after else (("-", before), ("+", after))
+        for sign, term in terms:
+            for line in pretty(term).splitlines() if term is not None else ():
+                print(f"{pad}  {sign} {line}".rstrip())
 
 
 class Counts(Observer):
     """How often each rule was applied, and each step taken by the host (`finch trace --count`)."""
+
+    traces = True
 
     def __init__(self) -> None:
         self.rules: Counter[str] = Counter()
@@ -75,14 +80,14 @@ class Counts(Observer):
     def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
         self.rules[name] += 1
 
-    def finished(self, event, steps: Counter[str]) -> None:
+    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
         self.steps.update(steps)
 
     def report(self) -> str:
         return "\n\n".join((_table("rule", self.rules), _table("host step", self.steps)))
 
 
-def _title(event, comment: str = "#") -> str:
+def _title(event: KernelEvent, comment: str = "#") -> str:
     """A line naming the place a kernel was read from."""
     span = event.source.span
     place = f"{span.source.name}:{span.line}" if span is not None else "unknown place"
@@ -91,8 +96,8 @@ def _title(event, comment: str = "#") -> str:
 
 def _table(heading: str, counts: Counter[str]) -> str:
     """Names and numbers in two columns, the most frequent first, with their total."""
-    rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    rows = [(heading, "times"), *((name, str(n)) for name, n in rows)]
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rows = [(heading, "times"), *((name, str(n)) for name, n in ordered)]
     rows.append(("total", str(counts.total())))
-    names, numbers = (max(len(row[k]) for row in rows) for k in (0, 1))
-    return "\n".join(f"{name:<{names}}  {number:>{numbers}}" for name, number in rows)
+    left, right = (max(len(row[k]) for row in rows) for k in (0, 1))
+    return "\n".join(f"{name:<{left}}  {number:>{right}}" for name, number in rows)

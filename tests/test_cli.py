@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import finchlang
 from finchlang import driver
 from finchlang.parse import parse_kernel
 from finchlang.repl.__main__ import ENGINES, main
@@ -266,6 +267,7 @@ def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
 def test_version_and_help(capsys) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"finchlang {version('finchlang')}\n"
+    assert version("finchlang") == finchlang.__version__
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("run", "check", "diff", *LOOKING))

@@ -154,8 +154,11 @@ def test_extents_may_depend_on_data_and_outer_indices():
     text = "y .= 0; for p=1:3; for i=a[p]:b[p]; y[~i] += p end end"
     y = run(text, a=np.array([1, 3, 3]), b=np.array([2, 2, 4]), y=np.zeros(4))["y"]
     np.testing.assert_array_equal(y, [1, 1, 3, 3])
-    y = run("y .= 0; for j=1:3; t .= 0; for i=1:j; t[i] = i end; y[j] = t[j] end",
-            y=np.zeros(0), t=np.zeros(0))["y"]
+    y = run(
+        "y .= 0; for j=1:3; t .= 0; for i=1:j; t[i] = i end; y[j] = t[j] end",
+        y=np.zeros(0),
+        t=np.zeros(0),
+    )["y"]
     np.testing.assert_array_equal(y, [1, 2, 3])
 
 
@@ -164,6 +167,12 @@ def test_explicit_dimensions():
     y = run(text, x=x, y=np.zeros(0, int), n=4)["y"]
     np.testing.assert_array_equal(y, [3] * 4)
     assert error("for i = meet(1:n, 1:3); y[i] = 1 end", y=np.zeros(4), n=4).kind == "dimension"
+
+
+def test_what_is_never_run_is_never_out_of_range():
+    text = "for i=_; if i > 9; let v = x[9]; for k=x[8]:3; y[~k] = v end end end; y[i] = 5 end"
+    np.testing.assert_array_equal(run(text, x=np.arange(3), y=np.zeros(2))["y"], [5, 5])
+    assert error(text.replace("9;", "1;"), x=np.arange(3), y=np.zeros(2)).kind == "bounds"
 
 
 def test_mismatches_name_both_dimensions():
@@ -218,9 +227,9 @@ def test_it_is_fast_enough_for_testing():
 
 matrices = st.integers(0, 4).flatmap(
     lambda m: st.integers(0, 4).flatmap(
-        lambda n: st.lists(
-            st.integers(-3, 3), min_size=m * n, max_size=m * n
-        ).map(lambda v: np.array(v, np.int64).reshape(m, n))
+        lambda n: st.lists(st.integers(-3, 3), min_size=m * n, max_size=m * n).map(
+            lambda v: np.array(v, np.int64).reshape(m, n)
+        )
     )
 )
 
@@ -253,3 +262,47 @@ def test_reductions_are_numpys(a: np.ndarray) -> None:
     assert out["lo"] == a.min(initial=np.iinfo(np.int64).max) or a.size == 0
     np.testing.assert_array_equal(out["rows"], a.sum(axis=1))
     np.testing.assert_array_equal(out["t"], a.T)
+
+
+def test_lets_need_new_names_and_operators_their_arity():
+    assert error("let x = 1; y[1] = x end", x=x, y=np.ones(1)).kind == "unknown name"
+    assert error("for i=1:1; let i = 1; y[i] = 1 end end", y=np.ones(1)).kind == "unknown name"
+    assert error("for i=_; y[i] = min(x[i], 1, 2) end", x=x, y=np.ones(3)).kind == "type"
+
+
+def test_the_papers_life_cycle_listing():
+    # Finch'25 Fig 13
+    text = """
+    y .= 0
+    for i = _; y[i] = x[i] + 1 end
+    @thaw(x)
+    for i = _; x[i] += 1 end
+    y[1] += 1
+    for i = _; x[i] += y[i] end
+    """
+    out = run(text, x=x, y=np.zeros(0))
+    np.testing.assert_array_equal(out["y"], [3, 3, 4])
+    np.testing.assert_array_equal(out["x"], [5, 6, 8])
+
+
+def test_the_papers_breadth_first_search():
+    # Finch'25 Fig 24, bfs_push: the path 1 - 2 - 3 and the edge 1 - 4
+    push = """
+    _F .= false
+    for j=_, k=_
+        if F[j] && A[k, j] && !(V[k])
+            _F[k] |= true
+            P[k] <<choose(0)>>= j
+        end
+    end
+    """
+    graph = np.zeros((4, 4), bool)
+    for a, b in ((0, 1), (1, 2), (0, 3)):
+        graph[a, b] = graph[b, a] = True
+    V = np.array([True, False, False, False])
+    state = {"F": V.copy(), "P": np.array([1, 0, 0, 0])}
+    while state["F"].any():
+        out = run(push, A=graph, V=V, _F=np.zeros(0, bool), **state)
+        state = {"F": out["_F"], "P": out["P"]}
+        V |= out["_F"]
+    assert state["P"].tolist() == [1, 1, 2, 1]

@@ -180,8 +180,14 @@ def test_damaged_npy_files(tmp_path: Path) -> None:
 
 def test_paths_that_are_wrong(tmp_path: Path) -> None:
     (tmp_path / "folder.mtx").mkdir()
-    for path in (tmp_path / "no.mtx", tmp_path / "no.npy", tmp_path / "a.txt", tmp_path,
-                 tmp_path / "folder.mtx", tmp_path / "no" / "a.mtx"):
+    for path in (
+        tmp_path / "no.mtx",
+        tmp_path / "no.npy",
+        tmp_path / "a.txt",
+        tmp_path,
+        tmp_path / "folder.mtx",
+        tmp_path / "no" / "a.mtx",
+    ):
         for attempt in (lambda p: fread(p), lambda p: fwrite(p, np.eye(2))):
             if path.name.startswith("no.") and path.parent == tmp_path:
                 attempt = fread

@@ -34,7 +34,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("native",),
     ("script",),
     ("kernel",),
-    ("driver",),
+    ("handles", "driver"),
     ("",),  # finchlang/__init__.py: the public names
     ("repl",),
 )

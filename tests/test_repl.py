@@ -19,12 +19,13 @@ from pygments.token import Error, Keyword, Name
 from finchlang.driver import Session
 from finchlang.repl import session as repl
 from finchlang.repl.look import FinchLexer, NameCompleter
+from finchlang.repl.report import write
 from finchlang.source import Bug, FinchError
 
 
 @pytest.fixture
 def session() -> Session:
-    return Session()
+    return Session(output=write)
 
 
 # ----------------------------------------------------------------------------------------- a pipe
@@ -106,7 +107,7 @@ def test_ctrl_c_drops_the_line(session: Session, typed, capsys) -> None:
 
 @pytest.mark.parametrize("stop", (KeyboardInterrupt(), FinchError("interrupted", "interrupted")))
 def test_ctrl_c_stops_a_run(stop, session: Session, typed, capsys, monkeypatch) -> None:
-    def run(text: str, name: str) -> int:
+    def run(text: str) -> int:
         if text == "again":
             return 42
         raise stop
@@ -118,7 +119,7 @@ def test_ctrl_c_stops_a_run(stop, session: Session, typed, capsys, monkeypatch) 
 
 
 def test_it_survives_a_bug(session: Session, typed, capsys, monkeypatch) -> None:
-    def run(text: str, name: str) -> None:
+    def run(text: str) -> None:
         raise Bug("lost a term")
 
     monkeypatch.setattr(session, "run", run)
@@ -156,11 +157,6 @@ def test_control_keys(keys) -> None:
         keys("for k = 1:3\r\x03")
     with pytest.raises(EOFError):
         keys("\x04")
-
-
-def test_tab_completes_names(session: Session, keys) -> None:
-    session["weight"] = 1
-    assert keys("weig\t + 1\r") == "weight + 1"
 
 
 # ---------------------------------------------------------------------------------------- history

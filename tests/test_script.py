@@ -48,15 +48,17 @@ def error(text: str, **names: Any) -> FinchError:
     [
         ("1 + 2 * 3", "7"),
         ("(7 / 2, div(7, 2), 7 % 3, -7 % 3, 2^10, -2^2)", "(3.5, 3, 1, -1, 1024, -4)"),
-        ("1 < 2 <= 2 ? \"yes\" : \"no\"", '"yes"'),
+        ('1 < 2 <= 2 ? "yes" : "no"', '"yes"'),
         ("Int8(100) + Int8(100)", "-56"),
         ("eltype(Float32(1) + 1)", "Float32"),
         ("9223372036854775807 + 1", "-9223372036854775808"),
         ("(1e300 * 1e10, -1 / 0, 0 / 0)", "(Inf, -Inf, NaN)"),
         ("(missing + 1, coalesce(missing, 3), ismissing(missing))", "(missing, 3, true)"),
         ("(min(3, 1, 2), max(1, 2.5), abs(-3), sqrt(4))", "(1, 2.5, 3, 2.0)"),
-        ("(round(2.6), round(Int64, 2.6), floor(-2.5), round(3.14159; digits = 2))",
-         "(3.0, 3, -3.0, 3.14)"),
+        (
+            "(round(2.6), round(Int64, 2.6), floor(-2.5), round(3.14159; digits = 2))",
+            "(3.0, 3, -3.0, 3.14)",
+        ),
         ('"a = $(1 + 1), $(true)" * "!"', '"a = 2, true!"'),
         ('("a" == "a", "a" < "b", "a" == 1)', "(true, true, false)"),
         ('(parse(Int64, "12"), parse(Float64, "1.5"))', "(12, 1.5)"),
@@ -68,13 +70,17 @@ def error(text: str, **names: Any) -> FinchError:
         ("isapprox([1.0, 2], [1.0, 2.1]; atol = 0.2)", "true"),
         ("(any([true, false]), all([true, false]), maximum([1, 3, 2]))", "(true, false, 3)"),
         ("zeros(2, 2)", "[[0. 0.]\n [0. 0.]]"),
-        ("(eltype(ones(Int64, 2)), size(fill(7, 3, 1)), rand(2; seed = 1) == rand(2; seed = 1))",
-         "(Int64, (3, 1), true)"),
+        (
+            "(eltype(ones(Int64, 2)), size(fill(7, 3, 1)), rand(2; seed = 1) == rand(2; seed = 1))",
+            "(Int64, (3, 1), true)",
+        ),
         ("[1, 2.5]", "[1.  2.5]"),
         ("[true false; false true]", "[[true false]\n [false true]]"),
         ("(1,)", "(1,)"),
-        ("Dense(SparseList{Int32}(Element(Float32(0))))",
-         "Dense(SparseList{Int32}(Element(Float32(0.0))))"),
+        (
+            "Dense(SparseList{Int32}(Element(Float32(0))))",
+            "Dense(SparseList{Int32}(Element(Float32(0.0))))",
+        ),
         ("Element{0.0, Float32}()", "Element(Float32(0.0))"),
         (CSC, "2x2 Tensor(Dense(SparseList(Element(0.0))))\n[[1. 0.]\n [0. 2.]]"),
         ("Scalar(0.0, 3)", "Scalar(3.0)"),
@@ -118,7 +124,7 @@ def test_large_tensors_show_a_summary() -> None:
         ("function g(n) n == 0 ? 0 : 1 + g(n - 1) end; g(3000)", 3000),
         ("f = sqrt; f(9)", 3.0),
         ("h(f, x) = f(x); h(abs, -2)", 2),
-        ("n = 0; false && error(\"no\"); true || error(\"no\"); true && 3", 3),
+        ('n = 0; false && error("no"); true || error("no"); true && 3', 3),
         ("max = 1; max", 1),
         ("@assert 1 < 2", None),
         ("@__DIR__", "."),
@@ -140,9 +146,15 @@ def test_arrays_are_numpys_in_column_major_order() -> None:
     A = value("[1 2; 3 4.5]")
     assert A.flags.f_contiguous and A.dtype == np.float64 and A.tolist() == [[1, 2], [3, 4.5]]
     for text, expected in (
-        ("A[2, 1]", 3), ("A[:, 2]", [2, 4.5]), ("A[1, :]", [1, 2]), ("A[2:2, 1:2]", [[3, 4.5]]),
-        ("A + A", [[2, 4], [6, 9]]), ("2 * A - A / 1", [[1, 2], [3, 4.5]]), ("-A[:, 1]", [-1, -3]),
-        ("A[2:-1:1, 1]", [3, 1]), ("A[2:1, 1]", []),
+        ("A[2, 1]", 3),
+        ("A[:, 2]", [2, 4.5]),
+        ("A[1, :]", [1, 2]),
+        ("A[2:2, 1:2]", [[3, 4.5]]),
+        ("A + A", [[2, 4], [6, 9]]),
+        ("2 * A - A / 1", [[1, 2], [3, 4.5]]),
+        ("-A[:, 1]", [-1, -3]),
+        ("A[2:-1:1, 1]", [3, 1]),
+        ("A[2:1, 1]", []),
     ):
         np.testing.assert_array_equal(value(text, A=A), expected)
     assert isinstance(value("A[2, 1]", A=A), float)
@@ -178,7 +190,9 @@ def test_tensors_are_made_from_formats_arrays_and_tensors() -> None:
     assert A.to_numpy().tolist() == [[0, 2], [3, 0]]
     dense = value(f"Tensor(Dense(Dense(Element(0.0))), {CSC})")
     assert str(dense.format) == "Dense(Dense(Element(0.0)))" and dense.to_numpy().tolist() == [
-        [1, 0], [0, 2]]
+        [1, 0],
+        [0, 2],
+    ]
     infinite = value(f"Tensor(Dense(SparseList(Element(Inf))), {CSC})")
     assert infinite.fill == np.inf and infinite.countstored() == 4
     pattern = value(f"Tensor(Dense(SparseList(Pattern())), {CSC})")

@@ -41,9 +41,9 @@ from finchlang.rules.engine import (
     rule,
     with_bounds,
 )
-from finchlang.rules.expressions import evaluate_extent, fail_unless, is_ready, resolve
+from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
 from finchlang.rules.prove import at_most, greater, less_than, lesser
-from finchlang.syntax import EMPTY, Access, Assign, Extent, Loop, Node, Value
+from finchlang.syntax import EMPTY, Access, Assign, Extent, Literal, Loop, Node, Value
 from finchlang.tensors.level import READ, UPDATE
 
 
@@ -370,8 +370,8 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
     if not sites:
         return None
     found, at = sites[0].tensor, sites[0].indices[-1]
-    assert isinstance(found, Lookup) and isinstance(at, Value)
-    payload = found.body(state.host, at.expr)
+    assert isinstance(found, Lookup)
+    payload = found.body(state.host, evaluate(at, state))
 
     def change(access: Access) -> Access:
         if access.tensor is found and access.indices[-1] == at:
@@ -383,7 +383,7 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
 
 def _bound_accesses(term: Node) -> list[Access]:
     """The accesses whose last index has a value."""
-    return [a for a in accesses(term) if a.indices and isinstance(a.indices[-1], Value)]
+    return [a for a in accesses(term) if a.indices and isinstance(a.indices[-1], (Literal, Value))]
 
 
 @rule("AcceptRun")
@@ -401,9 +401,8 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         sites = [a for a in _bound_accesses(term) if a.tensor is found]
         if not sites:
             return None
-        at = sites[0].indices[-1]
-        assert isinstance(at, Value)
-        return put(term, {id(found): found.body(host, at.expr, at.expr)}, consume=True), state
+        at = evaluate(sites[0].indices[-1], state)
+        return put(term, {id(found): found.body(host, at, at)}, consume=True), state
     assert isinstance(term, Loop)
     others = rewrite_accesses(lambda a: EMPTY if a.tensor is found else a, term.body)
     if mentions(others, term.index) or any(a is not found for a in find_looplets(term)):

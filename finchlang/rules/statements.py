@@ -16,6 +16,7 @@ from finchlang.rules.expressions import (
     is_ready,
     resolve,
 )
+from finchlang.rules.prove import greater
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     EMPTY,
@@ -128,8 +129,9 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     if not isinstance(term, Declare) or not all(map(is_ready_extent, term.dims)):
         return None
     fiber = _root(term.tensor, state)
-    dims = tuple(evaluate_extent(d, state)[1] for d in term.dims)
     host, store, level = state.host, fiber.store, fiber.level
+    # an extent that is empty makes a dimension of size 0
+    dims = tuple(host.let(greater(evaluate_extent(d, state)[1], ZERO)) for d in term.dims)
     level.declare(host, store, dims)
     level.assemble(host, store, dims, ZERO, ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):

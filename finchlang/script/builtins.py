@@ -107,7 +107,7 @@ def _parse(type: Any, string: str) -> Any:
 _add("println(x...)", "print values and a line end", _println, prints=True)
 _add("print(x...)", "print values", _print, prints=True)
 _add("string(x...)", "the string that `print` would print", lambda *xs: "".join(map(text, xs)))
-_add("parse(type, s)", "the number a string is written as: `parse(Int64, \"12\")`", _parse)
+_add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`', _parse)
 
 
 def _error(*values: Any) -> None:
@@ -174,10 +174,16 @@ def _fill_value(value: Any) -> Any:
     return number(tensor.fill, element_type(tensor))
 
 
-_add("Tensor(format, ...)", "a tensor of sizes `m, n`, or a copy of an array or tensor",
-     construct_tensor)
-_add("Scalar(fill, value)", "a tensor of no dimensions; `value` is the fill if left out",
-     lambda *args: level_or_scalar("Scalar", (), args))
+_add(
+    "Tensor(format, ...)",
+    "a tensor of sizes `m, n`, or a copy of an array or tensor",
+    construct_tensor,
+)
+_add(
+    "Scalar(fill, value)",
+    "a tensor of no dimensions; `value` is the fill if left out",
+    lambda *args: level_or_scalar("Scalar", (), args),
+)
 _add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`", swizzled)
 _add("size(A, k)", "the sizes of A as a tuple, or its k-th size", _size)
 _add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
@@ -186,16 +192,22 @@ _add("eltype(A)", "the type of the entries", element_type)
 _add("fill_value(A)", "the value of what is not stored", _fill_value)
 _add("countstored(A)", "the number of stored entries", lambda A: tensor_of(A).countstored())
 _add("nnz(A)", "the same as countstored", lambda A: tensor_of(A).countstored())
-_add("dropfills(A)", "a copy that stores only what differs from the fill",
-     lambda A: convert(tensor_of(A), tensor_of(A)))
+_add(
+    "dropfills(A)",
+    "a copy that stores only what differs from the fill",
+    lambda A: convert(tensor_of(A), tensor_of(A)),
+)
 _add("pattern(A)", "a Bool tensor that is true where A stores an entry", pattern_of)
 _add("copy(A)", "a copy of an array or tensor", copy_of)
 _add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
 _add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
 _add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, sizes))
 _add("rand(n...; seed)", "an array of random numbers from 0 to 1, or one number", _random)
-_add("fsprand(m, n, density; seed)", "a random sparse matrix, or vector if one size is given",
-     random_sparse)
+_add(
+    "fsprand(m, n, density; seed)",
+    "a random sparse matrix, or vector if one size is given",
+    random_sparse,
+)
 _add("fread(path)", "the tensor in a .mtx or .npy file", fread)
 
 
@@ -291,21 +303,37 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
 
 for _name, _what in (("sum", "the sum"), ("maximum", "the greatest"), ("minimum", "the least")):
     _add(f"{_name}(A)", f"{_what} of the entries", _reduction(_name))
-for _name, _what in (("round", "nearest"), ("floor", "next lower"), ("ceil", "next higher"),
-                     ("trunc", "next")):
+for _name, _what in (
+    ("round", "nearest"),
+    ("floor", "next lower"),
+    ("ceil", "next higher"),
+    ("trunc", "next"),
+):
     _where = " towards 0" if _name == "trunc" else ""
-    _add(f"{_name}(type, x; digits)", f"the {_what} whole number{_where}, of `type` if given",
-         _rounded(_name))
+    _add(
+        f"{_name}(type, x; digits)",
+        f"the {_what} whole number{_where}, of `type` if given",
+        _rounded(_name),
+    )
 _add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b", _range)
 _add("collect(r)", "the entries of a range or tuple as a vector", _collect)
-_add("isapprox(a, b; rtol, atol)", "whether numbers, arrays or tensors are equal up to rounding",
-     _isapprox)
-_add("isequal(a, b)", "whether two values are equal, `missing` equal to itself",
-     lambda a, b: a is b or equal(a, b))
+_add(
+    "isapprox(a, b; rtol, atol)",
+    "whether numbers, arrays or tensors are equal up to rounding",
+    _isapprox,
+)
+_add(
+    "isequal(a, b)",
+    "whether two values are equal, `missing` equal to itself",
+    lambda a, b: a is b or equal(a, b),
+)
 _add("ismissing(x)", "whether x is `missing`", lambda x: x is MISSING)
 _add("isnothing(x)", "whether x is `nothing`", lambda x: x is NOTHING)
-_add("typeof(x)", "the type of a number, the format of a tensor",
-     lambda x: x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar)) else element_type(x))
+_add(
+    "typeof(x)",
+    "the type of a number, the format of a tensor",
+    lambda x: x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar)) else element_type(x),
+)
 _add("any(A)", "whether an entry is true", lambda A: any(_bools(A)))
 _add("all(A)", "whether every entry is true", lambda A: all(_bools(A)))
 

@@ -73,6 +73,12 @@ class _Leave(Exception):
         super().__init__()
         self.node, self.value = node, value
 
+    def outside(self) -> FinchError:
+        """The error where there is nothing to leave."""
+        word = type(self.node).__name__.lower()
+        where = "a function" if isinstance(self.node, Return) else "a loop"
+        return FinchError("syntax", f"`{word}` stands outside of {where}", self.node.span)
+
 
 class Evaluator:
     """Evaluates scripts. `run_kernel` does what `@finch` asks for; `output` takes what is printed.
@@ -115,10 +121,7 @@ class Evaluator:
         try:
             return self.value(script, environment)
         except _Leave as leave:
-            word = type(leave.node).__name__.lower()
-            where = "a function" if isinstance(leave.node, Return) else "a loop"
-            message = f"`{word}` stands outside of {where}"
-            raise FinchError("syntax", message, leave.node.span) from None
+            raise leave.outside() from None
         except RecursionError:
             raise FinchError("resource", "this is nested too deeply", script.span) from None
         except KeyboardInterrupt:
@@ -250,7 +253,7 @@ class Evaluator:
             result = self.value(function.definition.body, scope)
         except _Leave as leave:
             if not isinstance(leave.node, Return):
-                raise
+                raise leave.outside() from None
             result = leave.value
         finally:
             self.depth -= 1

@@ -147,8 +147,8 @@ def _read_mtx(file: Path, size: int) -> Tensor:
     matrix = scipy.io.mmread(file, spmatrix=False)
     if not scipy.sparse.issparse(matrix):
         return Tensor.from_numpy(np.asfortranarray(matrix))
-    leaf: Level = Pattern() if field == "pattern" else Element(
-        typed_literal(0, type_of_dtype(matrix.dtype))
+    leaf: Level = (
+        Pattern() if field == "pattern" else Element(typed_literal(0, type_of_dtype(matrix.dtype)))
     )
     matrix.sum_duplicates()
     values = matrix.data.astype(bool) if field == "pattern" else matrix.data

@@ -143,15 +143,18 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     sizes = tuple(whole(size, "a size") for size in given)
     if type_of_value(density) is None or not 0 <= density <= 1:
         raise FinchError("type", "a density is a number from 0 to 1")
-    format = parse_format("SparseList(Element(0.0))" if len(sizes) == 1
-                          else "Dense(SparseList(Element(0.0)))")
+    format = parse_format(
+        "SparseList(Element(0.0))" if len(sizes) == 1 else "Dense(SparseList(Element(0.0)))"
+    )
     empty = Tensor(format, *sizes)  # checks the sizes
     total = math.prod(empty.shape)
     generator = np.random.default_rng(seed)
     if total >= 1 << 63:
         raise FinchError("dimension", "this many entries cannot be counted")
     count = int(generator.binomial(total, float(plain(density))))
-    places = np.sort(generator.choice(total, count, replace=False)) if count else np.empty(0, np.int64)
+    places = np.empty(0, np.int64)
+    if count:
+        places = np.sort(generator.choice(total, count, replace=False))
     coordinates = np.unravel_index(places, empty.shape, order="F") if count else [[]] * len(sizes)
     values = generator.random(count)
     return Tensor.from_coo(format, sizes, [np.asarray(c) for c in coordinates], values)

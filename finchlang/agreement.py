@@ -1,0 +1,121 @@
+"""Do the semantics agree? A script is run under each of them on the same data, and compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from finchlang.driver import Session
+from finchlang.source import FinchError
+from finchlang.tensors.tensor import Scalar, as_tensor
+
+#: the four semantics, each nearer to the machine; neighbours that differ say which part is wrong
+SEMANTICS = ("denote", "interpret", "residual", "native")
+BETWEEN = {
+    ("denote", "interpret"): "the rules",
+    ("interpret", "residual"): "staging",
+    ("residual", "native"): "native code",
+}
+
+
+@dataclass
+class Comparison:
+    """What running a script under all semantics gave: `differences` has a line for each name that
+    differs between neighbours; `report` is for people."""
+
+    engines: tuple[str, ...]
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+    @property
+    def report(self) -> str:
+        compared = sorted(set().union(*self.results.values()) - {"ARGS"}) if self.results else []
+        if self.agrees:
+            return f"{', '.join(self.engines)} agree on {', '.join(compared) or 'everything'}"
+        return "\n".join(self.differences)
+
+
+def compare(
+    text: str,
+    name: str = "<input>",
+    tolerance: float = 1e-9,
+    args: Sequence[str] = (),
+    engines: tuple[str, ...] = SEMANTICS,
+    rules: str = "all",
+) -> Comparison:
+    """Run a script under each of `engines` and compare every variable it leaves.
+
+    Floats agree within the relative `tolerance`; an error agrees with an error of the same kind.
+    """
+    found = Comparison(engines)
+    for engine in engines:
+        session = Session(engine, rules, output=lambda _: None, args=args)
+        try:
+            session.run(text, name)
+            values = {n: session[n] for n in session.names()}
+        except FinchError as error:
+            values = {"the error": error.kind}
+        found.results[engine] = values
+    for one, other in zip(engines, engines[1:], strict=False):
+        found.differences.extend(_differences(one, other, found.results, tolerance))
+    return found
+
+
+def _differences(
+    one: str, other: str, results: dict[str, dict[str, Any]], tolerance: float
+) -> list[str]:
+    lines = []
+    left, right = results[one], results[other]
+    blame = BETWEEN.get((one, other), "one of them")
+    for name in sorted(left.keys() | right.keys()):
+        if not same(left.get(name), right.get(name), tolerance):
+            lines.append(
+                f"{one} and {other} differ in {name} (look at {blame}): "
+                f"{_short(left.get(name))} and {_short(right.get(name))}"
+            )
+    return lines
+
+
+def same(a: Any, b: Any, tolerance: float) -> bool:
+    """Whether two script values are equal, floats within a relative tolerance; what no kernel can
+    produce (functions, formats) is not compared."""
+    if isinstance(a, Scalar) and isinstance(b, Scalar):
+        return same(a.value, b.value, tolerance)
+    first, second = _as_array(a), _as_array(b)
+    if first is None or second is None:
+        if isinstance(a, float) and isinstance(b, float) and not math.isnan(a):
+            return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+        if isinstance(a, (int, float, bool, str)) or isinstance(b, (int, float, bool, str)):
+            return a == b or (a != a and b != b)
+        return (a is None) == (b is None)
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if first.dtype.kind == "f":
+        loose = max(tolerance, 1e-4) if first.dtype == np.float32 else tolerance
+        scale = float(np.max(np.abs(first[np.isfinite(first)]), initial=0.0))
+        return np.allclose(first, second, rtol=loose, atol=loose * scale, equal_nan=True)
+    return bool(np.array_equal(first, second))
+
+
+def _as_array(value: Any) -> np.ndarray | None:
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        tensor = as_tensor(value)
+    except FinchError:
+        return None
+    return None if tensor is None else tensor.to_numpy()
+
+
+def _short(value: Any) -> str:
+    array = _as_array(value)
+    text = repr(value) if array is None else np.array2string(array, threshold=20)
+    return text if len(text) <= 200 else text[:200] + " ..."
