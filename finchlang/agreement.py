@@ -24,11 +24,13 @@ BETWEEN = {
 
 @dataclass
 class Comparison:
-    """What running a script under all semantics gave: `differences` has a line for each name that
-    differs between neighbours; `report` is for people."""
+    """What running a script under all semantics gave: `errors` has what each ended with, if it did;
+    `differences` has a line for each name that differs between neighbours; `report` is for people.
+    """
 
     engines: tuple[str, ...]
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[str, FinchError] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
 
     @property
@@ -63,6 +65,7 @@ def compare(
             values = {n: session[n] for n in session.names()}
         except FinchError as error:
             values = {"the error": error.kind}
+            found.errors[engine] = error
         found.results[engine] = values
     for one, other in zip(engines, engines[1:], strict=False):
         found.differences.extend(_differences(one, other, found.results, tolerance))

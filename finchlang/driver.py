@@ -15,11 +15,12 @@ from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.normalize import Format
 from finchlang.parse import parse_script
 from finchlang.rewrite import walk
+from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
-from finchlang.source import FinchError
-from finchlang.syntax import Node, Variable, Yield
+from finchlang.source import FinchError, Span
 from finchlang.syntax import Kernel as KernelNode
+from finchlang.syntax import Node, Variable, Yield
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import type_of_value
 
@@ -67,6 +68,32 @@ class KernelEvent:
         return assembly_text(self.compiled.residual)
 
 
+class _Plan:
+    """How a kernel was called last, so that calling it again on the same tensors costs little."""
+
+    __slots__ = ("_handles", "_types", "copies", "handles", "kernel", "node", "tensors", "written")
+
+    def __init__(
+        self, node: KernelNode, kernel: Kernel, handles: dict[str, Handle], types: dict[str, type]
+    ):
+        self.node, self.kernel, self.handles = node, kernel, handles
+        self.tensors = [handles[name].stored for name in kernel.tensors]
+        pairs = zip(kernel.tensors, kernel.written, strict=True)
+        self.written = [name for name, written in pairs if written]
+        self.copies = not all(h.in_place for h in handles.values())
+        self._handles, self._types = list(handles.items()), list(types.items())
+
+    def fits(self, environment: Environment) -> bool:
+        """Whether every name is still bound to the very same tensor, or a number of the same type."""
+        if self.copies:
+            return False
+        get = environment.get
+        for name, handle in self._handles:
+            if get(name) is not handle.value or not handle.is_current():
+                return False
+        return all(type(get(name)) is kind for name, kind in self._types)
+
+
 class Session:
     """A running script world: variables, and kernels compiled so far.
 
@@ -88,9 +115,11 @@ class Session:
         self.observer = observer or Observer()
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
-        self._evaluator = Evaluator(self._run_kernel, output or sys.stdout.write)
+        evaluator = Checker if engine == "check" else Evaluator
+        self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
+        self._plans: dict[int, _Plan] = {}
         self._free: dict[int, tuple[KernelNode, tuple[Variable, ...]]] = {}
 
     # ------------------------------------------------------------------------------------ variables
@@ -126,15 +155,35 @@ class Session:
         """Run a script file. Raises FinchError, of kind I/O if it cannot be read."""
         return self.run(read_script(path), str(path))
 
+    @property
+    def unchecked_from(self) -> Span | None:
+        """Where the engine `check` needed a kernel's result to go on; None if it came to the end."""
+        return getattr(self._evaluator, "unchecked_from", None)
+
     # ---------------------------------------------------------------------------------------- kernels
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
+        plan = self._plans.get(id(node))
+        if plan is None or not plan.fits(environment):
+            return self._run_anew(node, environment)
+        values = [environment.get(name) for name in plan.kernel.numbers]
+        try:
+            changed = plan.kernel.run_native(plan.tensors, values)
+        except FinchError as error:
+            raise error.at(node.span) from None
+        if changed:
+            for name in plan.written:
+                self._publish(name, plan.handles[name], environment)
+        return self._yielded(plan.kernel.normalized.yields, environment)
+
+    def _run_anew(self, node: KernelNode, environment: Environment) -> Any:
+        """Run a kernel on values it was not run on last time."""
         handles, numbers = self._bind(node, environment)
         if self.engine == "denote":
             return self._denote(node, environment, handles)
         kernel = self._compiled(node, handles, numbers)
         if self.engine == "check":
-            return None
+            return self._yielded(kernel.normalized.yields, environment)
         names = kernel.tensors
         tensors = [handles[name].stored for name in names]
         self._check_overlap(kernel, tensors)
@@ -149,6 +198,9 @@ class Session:
         for name, written in zip(names, kernel.written, strict=True):
             if written:
                 self._publish(name, handles[name], environment)
+        if self.engine == "native":
+            types = {name: type(value) for name, value in numbers.items()}
+            self._plans[id(node)] = _Plan(node, kernel, handles, types)
         return self._yielded(kernel.normalized.yields, environment)
 
     def _execute(

@@ -15,7 +15,7 @@ class Handle:
     """The tensor a script value stands for. `stored` is what a kernel takes; `format` what
     normalisation asks for."""
 
-    __slots__ = ("_parts", "_shape", "format", "stored", "tensor", "value")
+    __slots__ = ("_own", "_parts", "_shape", "format", "in_place", "stored", "tensor", "value")
 
     def __init__(self, value: Any, tensor: Tensor | SwizzledTensor | Scalar):
         self.value, self.tensor = value, tensor
@@ -23,9 +23,13 @@ class Handle:
         self.stored = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
         self._shape = tensor.shape
         self._parts = _parts(value)
+        self._own = self.stored.storage[-1].get("val") if isinstance(self.stored, Tensor) else None
+        self.in_place = _is_in_place(value, self)
 
     def is_current(self) -> bool:
         """Whether the value's memory still is what this handle was made for."""
+        if not self._parts:
+            return True
         parts = _parts(self.value)
         return len(parts) == len(self._parts) and all(
             a is b for a, b in zip(parts, self._parts, strict=True)
@@ -41,8 +45,10 @@ class Handle:
             if tensor.shape != value.shape:
                 return tensor.to_numpy()
             assert isinstance(self.stored, Tensor)
-            if not np.shares_memory(value, self.stored.storage[-1]["val"]) and value.size:
+            leaf = self.stored.storage[-1]
+            if not self.in_place or leaf["val"] is not self._own:
                 value[...] = tensor.to_numpy()
+                leaf["val"] = self._own
             return value
         return self._publish_scipy()
 
@@ -87,7 +93,7 @@ class Handles:
         if tensor is None:
             return None
         handle = Handle(value, tensor)
-        if _is_in_place(value, handle):
+        if handle.in_place:
             self._known[id(value)] = handle
             if len(self._known) > self._size:
                 self._known.popitem(last=False)

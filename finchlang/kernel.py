@@ -11,10 +11,12 @@ import numpy as np
 
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Residual, Var
+from finchlang.host.ir import Residual, Var
 from finchlang.host.residual import ResidualHost
+from finchlang.calling import Caller, Stored
+from finchlang.native.cache import default_cache
 from finchlang.native.jit import compile_residual
-from finchlang.native.kernel import Frame
+from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.rewrite import substitute, walk
 from finchlang.rules.engine import Machine, State, Tracer
@@ -22,12 +24,10 @@ from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
 from finchlang.source import FinchError
 from finchlang.syntax import Declare, Node, Thaw, Value, Variable
-from finchlang.tensors.bind import Bound, bind, gather, scatter
+from finchlang.tensors.bind import Bound, bind, gather, keep_memory, scatter
 from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.types import Type
-
-Stored = Tensor | Scalar
 
 
 class Kernel:
@@ -139,42 +139,17 @@ class Kernel:
         return host.steps
 
     @cached_property
-    def native(self) -> Any:
+    def native(self) -> NativeKernel:
         """The compiled kernel."""
-        return compile_residual(self.residual)
+        return compile_residual(self.residual, default_cache())
 
     @cached_property
-    def _frame(self) -> Frame:
-        return self.native.frame()
+    def _caller(self) -> Caller:
+        return Caller(self.native, self.bounds)
 
-    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> None:
-        """Run the compiled kernel in place; tensors it cannot hand back in place get new arrays."""
-        frame, layout = self._frame, self.native.layout
-        arrays: list[np.ndarray] = []
-        inputs: list[Any] = []
-        for bound, tensor in zip(self.bounds, [*tensors, *self._workspaces], strict=True):
-            own_arrays, own_inputs = gather(bound, tensor)
-            arrays.extend(own_arrays)
-            inputs.extend(own_inputs)
-        for number, array in enumerate(arrays):
-            frame.set_array(number, array)
-        frame.set_inputs([*inputs, *numbers])
-        frame.call([arrays[number] for number in layout.written])
-        results = list(arrays)
-        for number in layout.grown:
-            results[number] = frame.array(number, arrays[number])
-        self._scatter(tensors, results, frame.outputs())
-
-
-def keep_memory(bound: Bound, tensor: Tensor, before: list[np.ndarray]) -> None:
-    """Put results into the arrays a tensor had, where the sizes are the same as before."""
-    old = iter(before)
-    for part, storage in zip(bound.level.levels(), tensor.storage, strict=True):
-        for name, _ in part.arrays:
-            array, new = next(old), storage[name]
-            if new is not array and new.shape == array.shape:
-                np.copyto(array, new)
-                storage[name] = array
+    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
+        """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
+        return self._caller.call([*tensors, *self._workspaces], numbers)
 
 
 def _interruptible(run: Any) -> None:
@@ -183,7 +158,3 @@ def _interruptible(run: Any) -> None:
     except KeyboardInterrupt:
         raise FinchError("interrupted", "the kernel was interrupted") from None
 
-
-def buffers_of(bounds: Sequence[Bound]) -> list[Buffer]:
-    """All buffers of a kernel, in order."""
-    return [buffer for bound in bounds for buffer in bound.buffers]

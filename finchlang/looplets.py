@@ -24,6 +24,10 @@ class Looplet(Node):
 
     is_leaf: ClassVar[bool] = True  # generic walks do not look inside
 
+    # Node compares by structure, and would find two looplets of one kind equal
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     def __str__(self) -> str:
         return f"{type(self).__name__}(...)"
 

@@ -7,11 +7,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from finchlang import __version__
+from finchlang import __version__, agreement
+from finchlang.agreement import SEMANTICS
+from finchlang.driver import Observer, Session, read_script
 
-from .report import BROKEN_PIPE, SUCCESS, USAGE, NobodyReads, report, write
+from . import views
+from .report import BROKEN_PIPE, SUCCESS, USAGE, USER_ERROR, NobodyReads, report, write
+from .session import converse, read_all
 
-ENGINES = ("native", "interpret", "residual", "denote")
 RULES = ("all", "paper")
 BANNER = f"finchlang {__version__}"
 
@@ -27,12 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leave:  # after --help, --version (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else USAGE
     try:
-        status = options.command(options)
+        status = _status(options)
         sys.stdout.flush()
         return status
     except (BrokenPipeError, NobodyReads):
         _let_go_of_output()
         return BROKEN_PIPE
+
+
+def _status(options: Namespace) -> int:
+    try:
+        return options.command(options)
+    except BrokenPipeError:
+        raise
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
 
@@ -65,21 +75,27 @@ def _parser() -> ArgumentParser:
 
     run_ = command("run", run, "run a file")
     run_.add_argument(
-        "--engine", choices=ENGINES, default="native", help="what runs its kernels (%(default)s)"
+        "--engine",
+        choices=SEMANTICS[::-1],
+        default="native",
+        help="what runs its kernels (%(default)s)",
     )
     command("check", check, "check a file's syntax and its kernels without running a kernel")
-    command("normalize", normalize, "show each kernel after each pass of normalisation")
+    for name, view, what in (
+        ("normalize", views.Passes, "show each kernel after each pass of normalisation"),
+        ("residual", views.Residuals, "show the residual program of each kernel"),
+        ("llvm", views.Llvm, "show the LLVM IR of each kernel"),
+        ("asm", views.Assembly, "show the machine code of each kernel"),
+    ):
+        command(name, look, what).set_defaults(view=view)
     trace_ = command("trace", trace, "show each rule the interpreter applies, by its name")
     trace_.add_argument("--count", action="store_true", help="only totals, and the host's steps")
-    residual_ = command("residual", residual, "show the residual program of each kernel")
-    llvm_ = command("llvm", llvm, "show the LLVM IR of each kernel")
-    asm_ = command("asm", asm, "show the machine code of each kernel")
     diff_ = command("diff", diff, "run a file in all four semantics and compare the results")
     diff_.add_argument(
         "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
     )
-    for sub in (run_, trace_, residual_, llvm_, asm_):
-        sub.add_argument(
+    for name in ("run", "trace", "residual", "llvm", "asm"):
+        commands.choices[name].add_argument(
             "--rules",
             choices=RULES,
             default="all",
@@ -96,98 +112,64 @@ def _tolerance(text: str) -> float:
 
 
 # ------------------------------------------------------------------------------------ the commands
-# Each imports what it needs itself, so that `finch --help` need not wait for LLVM.
 
 
 def prompt(options: Namespace) -> int:
     """`finch`: the prompt at a terminal, or whatever standard input holds."""
-    from finchlang.driver import Session
-
-    from .session import converse, read_all
-
     session = Session(output=write)
-    if sys.stdin is not None and sys.stdin.isatty():
-        return converse(session, BANNER)
-    return read_all(session, sys.stdin) if sys.stdin is not None else SUCCESS
+    if sys.stdin is None:
+        return SUCCESS
+    return converse(session, BANNER) if sys.stdin.isatty() else read_all(session, sys.stdin)
 
 
 def run(options: Namespace) -> int:
     """`finch run FILE`."""
-    from finchlang.driver import Session
-
-    session = Session(options.engine, options.rules, output=write, args=options.args)
-    session.run_file(options.file)
+    Session(options.engine, options.rules, write, options.args).run_file(options.file)
     return SUCCESS
 
 
 def check(options: Namespace) -> int:
-    """`finch check FILE`: silent if all is well."""
-    return _look(options, "check", None)
+    """`finch check FILE`: silent if all is well and all could be checked."""
+    span = _look(options, "check").unchecked_from
+    if span is not None:
+        print(f"checked up to line {span.line}, which needs a kernel's result", file=sys.stderr)
+    return SUCCESS
 
 
-def normalize(options: Namespace) -> int:
-    """`finch normalize FILE`: every kernel after every pass."""
-    from .views import Passes
-
-    return _look(options, "native", Passes())
+def look(options: Namespace) -> int:
+    """`finch normalize`, `residual`, `llvm` or `asm`: each kernel when it first runs."""
+    _look(options, "native", options.view())
+    return SUCCESS
 
 
 def trace(options: Namespace) -> int:
     """`finch trace FILE`: every rule applied, or with --count how often which."""
-    from .views import Counts, Trace
-
     if not options.count:
-        return _look(options, "interpret", Trace())
-    counts = Counts()
-    status = _look(options, "interpret", counts)
+        _look(options, "interpret", views.Trace())
+        return SUCCESS
+    counts = views.Counts()
+    _look(options, "interpret", counts)
     print(counts.report())
-    return status
-
-
-def residual(options: Namespace) -> int:
-    """`finch residual FILE`: the residual programs, in order of first execution."""
-    from .views import Residuals
-
-    return _look(options, "native", Residuals())
-
-
-def llvm(options: Namespace) -> int:
-    """`finch llvm FILE`: the LLVM IR of each kernel."""
-    from .views import Llvm
-
-    return _look(options, "native", Llvm())
-
-
-def asm(options: Namespace) -> int:
-    """`finch asm FILE`: the machine code of each kernel, as assembly."""
-    from .views import Assembly
-
-    return _look(options, "native", Assembly())
+    return SUCCESS
 
 
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: which of the four semantics agree on the file's data."""
-    from finchlang.driver import compare, read_script
-
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
-    comparison = compare(read_script(options.file), options.file, args=options.args, **chosen)
+    text = read_script(options.file)
+    comparison = agreement.compare(text, options.file, args=options.args, **chosen)
+    if comparison.agrees and comparison.errors:  # the program is wrong, and all say so
+        raise comparison.errors[comparison.engines[-1]]
     print(comparison.report)
-    return SUCCESS if comparison.agrees else 1
+    return SUCCESS if comparison.agrees else USER_ERROR
 
 
-def _look(options: Namespace, engine: str, observer) -> int:
+def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
     """Run the file with an observer; what the script itself prints is left out."""
-    from finchlang.driver import Session
-
-    session = Session(
-        engine=engine,
-        rules=getattr(options, "rules", "all"),
-        output=lambda text: None,
-        args=options.args,
-        observer=observer,
-    )
+    rules = getattr(options, "rules", "all")
+    session = Session(engine, rules, lambda text: None, options.args, observer)
     session.run_file(options.file)
-    return SUCCESS
+    return session
 
 
 if __name__ == "__main__":

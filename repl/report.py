@@ -32,6 +32,7 @@ def report(error: BaseException) -> int:
 
     Only what is our own fault shows a traceback, and says that it is a bug.
     """
+    sys.stdout.flush()  # what was printed before the error comes before it
     if isinstance(error, FinchError):
         print(error.render(), file=sys.stderr)
         return INTERRUPTED if error.kind == "interrupted" else USER_ERROR

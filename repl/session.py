@@ -11,6 +11,7 @@ from finchlang.driver import Session
 from finchlang.parse import is_incomplete, parse_script
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.show import show
+from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Node
 from finchlang.tensors.formats import LEVELS
 from finchlang.types import TYPES
@@ -47,7 +48,11 @@ def read_all(session: Session, stream: TextIO) -> int:
 
     Nothing runs unless all of it parses. Raises the FinchError of the first statement that fails.
     """
-    for statement in parse_script(stream.read(), "<stdin>").statements:
+    try:
+        text = stream.read()
+    except UnicodeDecodeError:
+        raise FinchError("I/O", "standard input is not UTF-8 text") from None
+    for statement in parse_script(text, "<stdin>").statements:
         _print(session.execute(statement), quietly=_has_semicolon(statement))
     return 0
 

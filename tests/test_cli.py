@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import finchlang
-from finchlang import driver
+from finchlang import agreement, driver
+from finchlang.agreement import SEMANTICS as ENGINES
 from finchlang.parse import parse_kernel
-from finchlang.repl.__main__ import ENGINES, main
+from finchlang.repl.__main__ import main
 from finchlang.source import Bug, FinchError
 
 SPMV = """\
@@ -177,6 +178,37 @@ def test_check_finds_what_is_wrong_in_a_kernel(write, capsys) -> None:
     assert f"{path}:7:" in err and "unknown name error" in err and "`z`" in err
 
 
+def test_check_says_how_far_it_came(write, capsys) -> None:
+    """What the script does with results that are not there is no fault of the user's."""
+    path = write("s = Scalar(0)\n@finch s[] += 1\nx = [5, 6]\ny = x[s[]]\n@finch s[] += absent\n")
+    assert main(["check", path]) == 0
+    assert capsys.readouterr() == ("", "checked up to line 4, which needs a kernel's result\n")
+
+
+def test_check_goes_round_once_and_writes_nothing(write, tmp_path: Path, capsys) -> None:
+    path = write(f"""\
+n = 0
+while n < 3
+    n += 1
+end
+@assert n == 3
+A = Tensor(Dense(Element(0.0)), 3)
+s = Scalar(0)
+while s[] < 10
+    @finch s[] += 1
+end
+fwrite("{tmp_path}/result.npy", A)
+""")
+    assert main(["check", path]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert not (tmp_path / "result.npy").exists()
+
+
+def test_check_notices_what_is_wrong_before_the_first_kernel(write, capsys) -> None:
+    assert main(["check", write("x = 1\n@assert x == 2\n")]) == 1
+    assert "assertion failed" in capsys.readouterr().err
+
+
 def test_normalize_shows_programs_that_parse(spmv: str, capsys) -> None:
     assert main(["normalize", spmv]) == 0
     title, *passes = re.split(r"^# (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)[1:]
@@ -249,13 +281,21 @@ def test_diff_agrees(spmv: str, capsys) -> None:
     assert err == "" and all(name in out for name in ENGINES)
 
 
+def test_diff_of_a_program_all_find_wrong(write, capsys) -> None:
+    path = write("x = absent")
+    assert main(["diff", path]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and f"{path}:1:5: unknown name error" in err
+
+
 def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
     class Differs:
         agrees = False
+        errors = ()
         report = "native differs"
 
     seen = []
-    monkeypatch.setattr(driver, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
+    monkeypatch.setattr(agreement, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
     assert main(["diff", spmv, "one", "--tolerance", "0.5"]) == 1
     assert capsys.readouterr().out == "native differs\n"
     assert seen == [((SPMV, spmv), {"args": ["one"], "tolerance": 0.5})]

@@ -35,6 +35,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("script",),
     ("kernel",),
     ("handles", "driver"),
+    ("agreement",),
     ("",),  # finchlang/__init__.py: the public names
     ("repl",),
 )

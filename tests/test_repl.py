@@ -65,6 +65,12 @@ def test_a_kernel_in_a_pipe(session: Session, capsys) -> None:
     assert capsys.readouterr().out.splitlines()[-1] == "10"
 
 
+def test_bytes_that_are_no_text(session: Session) -> None:
+    with pytest.raises(FinchError) as caught:
+        repl.read_all(session, io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), "utf-8"))
+    assert caught.value.kind == "I/O"
+
+
 # ------------------------------------------------------------------------------------- a terminal
 
 

@@ -36,6 +36,10 @@ class NativeKernel:
         self._pack = [packer(variable.type) for variable in residual.inputs]
         self._unpack = [unpacker(cell.type) for cell in residual.outputs]
 
+    def unpack_output(self, number: int, word: int) -> Any:
+        """The output `number` from the word in its slot."""
+        return self._unpack[number](word)
+
     def frame(self) -> Frame:
         """A new frame to call this kernel with."""
         return Frame(self)

@@ -63,7 +63,7 @@ CALL_DEPTH, FRAMES = 5_000, 200_000
 class RunKernel(Protocol):
     """Runs a kernel on what its free names are bound to, and gives what it returns."""
 
-    def __call__(self, kernel: Kernel, environment: Environment) -> Any: ...
+    def __call__(self, kernel: Kernel, environment: Environment, /) -> Any: ...
 
 
 class _Leave(Exception):
