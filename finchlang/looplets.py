@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from finchlang.host.build import sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.syntax import Node
@@ -161,6 +162,12 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
             return Spike(body, tail, end)
         case Switch(condition, head, tail):
             return Switch(condition, set_end(head, end), set_end(tail, end))
+        case Phase(body, start, None) if end is not None:
+            return Phase(set_end(body, end), start)
+        case Sequence((*before, last)):
+            return Sequence((*before, set_end(last, end)))
+        case Shift(body, delta) if end is not None:
+            return Shift(set_end(body, sub(end, delta)), delta)
         case Thunk(preamble):
 
             def inner(host: Host) -> tuple[Node, Callable[[Host], None] | None]:

@@ -81,21 +81,22 @@ def _parser() -> ArgumentParser:
         help="what runs its kernels (%(default)s)",
     )
     command("check", check, "check a file's syntax and its kernels without running a kernel")
-    for name, view, what in (
-        ("normalize", views.Passes, "show each kernel after each pass of normalisation"),
-        ("residual", views.Residuals, "show the residual program of each kernel"),
-        ("llvm", views.Llvm, "show the LLVM IR of each kernel"),
-        ("asm", views.Assembly, "show the machine code of each kernel"),
-    ):
-        command(name, look, what).set_defaults(view=view)
+    normalize_ = command("normalize", look, "show each kernel after each pass of normalisation")
+    normalize_.set_defaults(view=views.Passes)
     trace_ = command("trace", trace, "show each rule the interpreter applies, by its name")
     trace_.add_argument("--count", action="store_true", help="only totals, and the host's steps")
+    residual_ = command("residual", look, "show the residual program of each kernel")
+    residual_.set_defaults(view=views.Residuals)
+    llvm_ = command("llvm", look, "show the LLVM IR of each kernel")
+    llvm_.set_defaults(view=views.Llvm)
+    asm_ = command("asm", look, "show the machine code of each kernel")
+    asm_.set_defaults(view=views.Assembly)
     diff_ = command("diff", diff, "run a file in all four semantics and compare the results")
     diff_.add_argument(
         "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
     )
-    for name in ("run", "trace", "residual", "llvm", "asm"):
-        commands.choices[name].add_argument(
+    for sub in (run_, trace_, residual_, llvm_, asm_):
+        sub.add_argument(
             "--rules",
             choices=RULES,
             default="all",

@@ -125,13 +125,23 @@ def find_looplets(term: Node) -> list[Looplet]:
     return find_all(term, Looplet)
 
 
-def _accesses(term: Node) -> Iterable[Access]:
-    stack = [term]
-    while stack:
-        node = stack.pop()
-        if type(node) is Access:
-            yield node
-        stack.extend(reversed(list(children(node))))
+def _accesses(term: Node) -> tuple[Access, ...]:
+    """The accesses of a term, parents first. Each rule of the table asks about the same term in its
+    turn, so the last answer is kept."""
+    global _last
+    if _last[0] is not term:
+        found: list[Access] = []
+        stack = [term]
+        while stack:
+            node = stack.pop()
+            if type(node) is Access:
+                found.append(node)
+            stack.extend(reversed(list(children(node))))
+        _last = (term, tuple(found))
+    return _last[1]
+
+
+_last: tuple[Node, tuple[Access, ...]] = (EMPTY, ())
 
 
 def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:

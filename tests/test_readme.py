@@ -1,0 +1,46 @@
+"""What the README shows: its programs run, print what it says, and its commands are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from finchlang.driver import Session
+from finchlang.repl.__main__ import main
+from finchlang.tensors.formats import LEVELS
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The texts between fences of that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_taste_prints_what_it_says() -> None:
+    printed: list[str] = []
+    (program,), (expected,) = blocks("finch"), blocks("text")
+    Session(output=printed.append).run(program)
+    assert "".join(printed) == expected
+
+
+def test_the_python_program_runs() -> None:
+    (program,) = blocks("python")
+    assert "assert" in program
+    exec(compile(program, "README.md", "exec"), {})
+
+
+def test_the_commands_it_names_are_there(tmp_path: Path, capsys) -> None:
+    commands = set(re.findall(r"`finch (\w+) FILE", README))
+    assert commands >= {"run", "check", "normalize", "trace", "residual", "llvm", "asm", "diff"}
+    path = tmp_path / "empty.finch"
+    path.write_text("x = 1\n")
+    for command in sorted(commands):
+        assert main([command, str(path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_levels_it_names_are_there() -> None:
+    (status,) = re.findall(r"^Alpha: the formats are (.*?), with Scalar", README, re.MULTILINE)
+    assert set(re.findall(r"\w+", status)) - {"and"} == set(LEVELS) - {"Scalar"}
