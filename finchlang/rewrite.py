@@ -5,52 +5,64 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
+from operator import is_
 from typing import Any
 
-from finchlang.syntax import Access, Block, Define, Index, Loop, Node, Variable
+from finchlang.syntax import Access, Block, Define, Index, Literal, Loop, Node, Value, Variable
+
+
+#: annotations of fields that never hold a node
+_PLAIN = frozenset(("str", "str | None", "bool"))
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of node, without its span."""
+    return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
 @cache
 def _child_fields(kind: type) -> tuple[str, ...]:
-    if getattr(kind, "is_leaf", False):
+    """The fields in which a kind of node may have children."""
+    if kind in (Literal, Index, Variable, Value) or getattr(kind, "is_leaf", False):
         return ()
-    return tuple(f.name for f in fields(kind) if f.name != "span")
+    plain = {f.name for f in fields(kind) if f.type in _PLAIN or f.name == "type"}
+    return tuple(name for name in _fields(kind) if name not in plain)
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> list[Node]:
     """The nodes directly below `node`, left to right."""
+    found: list[Node] = []
     for name in _child_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, Node):
-                    yield item
+        if type(value) is tuple:
+            found.extend(item for item in value if isinstance(item, Node))
+        elif isinstance(value, Node):
+            found.append(value)
+    return found
 
 
 def map_children(function: Callable[[Node], Node], node: Node) -> Any:
     """`node` with `function` applied to each child; the very same object if no child changed."""
-    changed: dict[str, Any] = {}
+    changed: dict[str, Any] | None = None
     for name in _child_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, Node):
-            new: Any = function(value)
-            if new is not value:
-                changed[name] = new
-        elif type(value) is tuple and value:
-            new = tuple(function(v) if isinstance(v, Node) else v for v in value)
-            if any(a is not b for a, b in zip(new, value, strict=True)):
-                changed[name] = new
-    if not changed:
-        return node
-    return replace(node, **changed)
+        if type(value) is tuple:
+            items = [function(v) if isinstance(v, Node) else v for v in value]
+            if all(map(is_, items, value)):
+                continue
+            new: Any = tuple(items)
+        elif not isinstance(value, Node) or (new := function(value)) is value:
+            continue
+        changed = changed or {}
+        changed[name] = new
+    return node if changed is None else replace(node, **changed)
 
 
 def replace(node: Node, **changes: Any) -> Any:
     """A copy of `node` with some fields changed (and its span kept)."""
     kind = type(node)
-    values = {name: getattr(node, name) for name in _child_fields(kind)}
+    values = {name: getattr(node, name) for name in _fields(kind)}
     values["span"] = node.span
     values.update(changes)
     return kind(**values)
@@ -62,7 +74,7 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(list(children(top))))
+        stack.extend(reversed(children(top)))
 
 
 def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:

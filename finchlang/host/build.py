@@ -18,16 +18,12 @@ def const(value: Any, type: Type | None = None) -> Const:
     return Const(value, type or type_of_value(value) or Int64)
 
 
-def as_expr(value: Expr | int | bool | float) -> Expr:
-    return value if isinstance(value, Expr) else const(value)
-
-
 def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
     """The operation `name` on `args`, folded if all are constants or an identity makes it trivial.
 
     `type` is the result's type where the arguments do not give it (`cast`).
     """
-    exprs = tuple(as_expr(a) for a in args)
+    exprs = tuple(a if isinstance(a, Expr) else const(a) for a in args)
     if len(exprs) != OPS[name]:
         raise Bug(f"{name} takes {OPS[name]} arguments, not {len(exprs)}")
     if name == "cast":

@@ -136,7 +136,7 @@ def _accesses(term: Node) -> tuple[Access, ...]:
             node = stack.pop()
             if type(node) is Access:
                 found.append(node)
-            stack.extend(reversed(list(children(node))))
+            stack.extend(reversed(children(node)))
         _last = (term, tuple(found))
     return _last[1]
 
