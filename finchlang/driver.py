@@ -156,9 +156,9 @@ class Session:
         return self.run(read_script(path), str(path))
 
     @property
-    def unchecked_from(self) -> Span | None:
-        """Where the engine `check` needed a kernel's result to go on; None if it came to the end."""
-        return getattr(self._evaluator, "unchecked_from", None)
+    def unchecked(self) -> tuple[Span | None, ...]:
+        """The places of the kernels that the engine `check` did not reach."""
+        return getattr(self._evaluator, "unchecked", ())
 
     # ---------------------------------------------------------------------------------------- kernels
 

@@ -130,10 +130,10 @@ def run(options: Namespace) -> int:
 
 
 def check(options: Namespace) -> int:
-    """`finch check FILE`: silent if all is well and all could be checked."""
-    span = _look(options, "check").unchecked_from
-    if span is not None:
-        print(f"checked up to line {span.line}, which needs a kernel's result", file=sys.stderr)
+    """`finch check FILE`: silent if all is well and every kernel was reached."""
+    for span in _look(options, "check").unchecked:
+        place = f"{options.file}:{span.line}:{span.column}" if span else options.file
+        print(f"{place}: this kernel is not reached without running others", file=sys.stderr)
     return SUCCESS
 
 

@@ -100,6 +100,7 @@ class _Nest:
     reads: set[str] = field(default_factory=set)
     writes: dict[str, str] = field(default_factory=dict)
     lets: list[str] = field(default_factory=list)
+    budget: int = 3  # of reads: code grows with the structures that meet in a loop
 
 
 class _Generator:
@@ -239,11 +240,14 @@ class _Generator:
         if found and self.chance(0.5):
             return self.random.choice(found)
         if order is None:
-            order = self.random.choices((0, 1, 2, 3, 4), (1, 5, 6, 1, 0.3))[0] if dims else 0
+            order = self.random.choices((0, 1, 2, 3, 4), (1, 5, 6, 0.5, 0.1))[0] if dims else 0
         return self.new(tuple(self.random.choice(dims) for _ in range(order)))
 
     def access(self, nest: _Nest) -> str:
         """A read: plain, with a protocol, shifted and permissive, or a gather."""
+        if not nest.budget:
+            return self.literal()
+        nest.budget -= 1
         known = self.readable(nest)
         nest.reads.add(known.name)
         self.read_from(known)
@@ -254,7 +258,7 @@ class _Generator:
         return text if self.chance(0.15) else f"coalesce({text}, {self.literal()})"
 
     def mode(self, nest: _Nest, known: _Known, dim: str) -> str:
-        if self.chance(0.1) and nest.indices:
+        if self.chance(0.05) and nest.indices:
             index, shift = self.random.choice(sorted(nest.indices)), self.random.randint(-2, 2)
             if self.chance(0.5) and shift:
                 return f"~({index} {'+' if shift > 0 else '-'} {abs(shift)})"
@@ -421,8 +425,10 @@ class _Generator:
         return [*first, *(i for i in rest if i not in first)]
 
     def nest(self, fewest: int = 0) -> _Nest:
-        count = max(fewest, self.random.choices((0, 1, 2, 3, 4), (1, 6, 8, 4, 0.5))[0])
-        return _Nest({i: self.random.choice("mnp") for i in LETTERS[:count]})
+        count = max(fewest, self.random.choices((0, 1, 2, 3, 4), (1, 6, 8, 3, 0.2))[0])
+        nest = _Nest({i: self.random.choice("mnp") for i in LETTERS[:count]})
+        nest.budget = self.random.choices((1, 2, 3), (4, 5, 1.5))[0]
+        return nest
 
     def statement(self) -> list[str]:
         form = self.random.random()
@@ -547,7 +553,7 @@ def generate(seed: int) -> Case:
     """The program and data that belong to `seed`."""
     generator = _Generator(seed)
     lines: list[str] = []
-    count = generator.random.choices((1, 2, 3, 4), (5, 4, 2, 1))[0]
+    count = generator.random.choices((1, 2, 3), (8, 3, 0.5))[0]
     for _ in range(count):
         lines.append("\n".join(generator.statement()))
     used = {n: v for n, v in generator.data.items() if any(n in line for line in lines)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Value, Variable
 from finchlang.tensors.bind import Bound, bind, gather, scatter
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import UPDATE, Level, TensorLike
+from finchlang.tensors.level import Level, TensorLike
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.types import Bool, Float64, Int64, Type, type_of_dtype
+from finchlang.types import Bool, Int64, Type, type_of_dtype
 
 Region = tuple[int, int]  # first and last coordinate
 
@@ -85,6 +86,9 @@ def vector(name: str, size: Expr | int, make: Callable[[Host], Node]) -> Handmad
 # ---------------------------------------------------------------------------------- running kernels
 
 
+_parsed = lru_cache(maxsize=512)(parse_kernel)
+
+
 @dataclass
 class Outcome:
     """What a kernel did: results by name, host steps, and how often which rule was applied while it
@@ -119,7 +123,7 @@ class Setup:
         names: dict[str, Level | Type | None] = {n: parse_format(self.element) for n in self.tensors}
         names |= {n: self.level(n) for n in self.outputs}
         names |= {n: e.type for n, e in self.numbers.items()}
-        program = annotate(parse_kernel(self.text), names)
+        program = annotate(_parsed(self.text), names)
         values: dict[Node, Node] = {Variable(n): Value(e) for n, e in self.numbers.items()}
         return substitute(program, values)
 
@@ -547,30 +551,3 @@ class RandomNests:
 
     def jumper(self, regions: list[Region], depth: int) -> Nest:
         return self.stepper(regions, depth, lp.Jumper)
-
-
-__all__ = [
-    "UPDATE",
-    "Float64",
-    "Handmade",
-    "LookupNest",
-    "Memory",
-    "Nest",
-    "Outcome",
-    "Payload",
-    "RandomNests",
-    "Region",
-    "RunNest",
-    "SequenceNest",
-    "ShiftNest",
-    "SpikeNest",
-    "StepsNest",
-    "SwitchNest",
-    "ThunkNest",
-    "count",
-    "loop_copy",
-    "loop_sum",
-    "pieces_of",
-    "run_both",
-    "vector",
-]

@@ -178,11 +178,32 @@ def test_check_finds_what_is_wrong_in_a_kernel(write, capsys) -> None:
     assert f"{path}:7:" in err and "unknown name error" in err and "`z`" in err
 
 
-def test_check_says_how_far_it_came(write, capsys) -> None:
+def test_check_goes_on_where_results_are_missing(write, capsys) -> None:
     """What the script does with results that are not there is no fault of the user's."""
-    path = write("s = Scalar(0)\n@finch s[] += 1\nx = [5, 6]\ny = x[s[]]\n@finch s[] += absent\n")
+    start = "s = Scalar(0)\nx = [5, 6]\n@finch s[] += 1\nprintln(x[s[]])\n"
+    assert main(["check", write(start + "@finch s[] += 2\n")]) == 0
+    assert capsys.readouterr() == ("", "")
+    path = write(start + "@finch s[] += absent\n")
+    assert main(["check", path]) == 1
+    assert f"{path}:5:15: unknown name error" in capsys.readouterr().err
+
+
+def test_check_says_which_kernels_it_did_not_reach(write, capsys) -> None:
+    path = write("""\
+s = Scalar(0)
+x = [5, 6]
+@finch s[] += 1
+y = x[s[]]
+@finch s[] += y
+y = 1
+@finch s[] += y
+if s[] > 1
+    @finch s[] += 2
+end
+""")
     assert main(["check", path]) == 0
-    assert capsys.readouterr() == ("", "checked up to line 4, which needs a kernel's result\n")
+    said = "this kernel is not reached without running others"
+    assert capsys.readouterr() == ("", f"{path}:5:1: {said}\n{path}:9:5: {said}\n")
 
 
 def test_check_goes_round_once_and_writes_nothing(write, tmp_path: Path, capsys) -> None:

@@ -87,34 +87,31 @@ def runs(memory: Memory, ends: list[int], values: list[float], kind: Any = Stepp
 
 def assert_copies(nest: Nest, memory: Memory, which: str = "all") -> Any:
     """`y[i] = nest[i]` over every part of the nest's region that starts anywhere."""
-    expected = nest.dense(0)
-    outcome = None
-    for start in range(1, len(expected) + 2):
-        outcome = loop_copy(nest.tensor("a"), memory, len(expected), start, which)
-        np.testing.assert_array_equal(outcome["y"][start - 1 :], expected[start - 1 :])
-        assert not outcome["y"][: start - 1].any()
-    return outcome
+    expected, size = nest.dense(0), len(nest.dense(0))
+    outcomes = []
+    for start in sorted({1, 2, size // 2 + 1, size, size + 1} - {0}):
+        found = loop_copy(nest.tensor("a"), memory, size, start, which)
+        outcomes.append(found)
+        np.testing.assert_array_equal(found["y"][start - 1 :], expected[start - 1 :])
+        assert not found["y"][: start - 1].any()
+    return outcomes[0]
 
 
-def assert_sums(nests: list[Nest], memory: Memory, value: str | None = None, **more: Any) -> Any:
-    """The product of the nests, summed over every window of their region."""
+def assert_sums(nests: list[Nest], memory: Memory, which: str = "all") -> Any:
+    """The product of the nests, summed over windows of their region; gives what the last one gave,
+    which is over the whole of it."""
     tensors = [nest.tensor(name) for nest, name in zip(nests, "abcde", strict=False)]
     dense = np.prod([nest.dense(0) for nest in nests], axis=0)
     size = len(dense)
-    for start in range(1, size + 2):
-        for stop in {start - 1, start, size - 1, size}:
-            if start - 1 <= stop <= size:
-                found = loop_sum(tensors, memory, "lo", "hi", value, **more) if False else None
-                found = run_both(
-                    f"begin\ns .= 0.0\nfor i = lo:hi\ns[] += "
-                    f"{value or ' * '.join(f'{t.name}[i]' for t in tensors)}\nend\nend",
-                    tensors,
-                    {"s": "Scalar(0.0)"},
-                    memory,
-                    {"lo": memory.number(start), "hi": memory.number(stop)},
-                    **more,
-                )
-                assert found["s"] == dense[start - 1 : stop].sum()
+    text = (
+        "begin\ns .= 0.0\nfor i = lo:hi\n"
+        f"s[] += {' * '.join(f'{t.name}[i]' for t in tensors)}\nend\nend"
+    )
+    windows = [(start, stop) for start in (2, 4, size) for stop in (start, size - 1, size)]
+    for start, stop in [*windows, (3, 2), (size + 1, size), (1, size - 1), (1, size)]:
+        numbers = {"lo": memory.number(start), "hi": memory.number(stop)}
+        found = run_both(text, tensors, {"s": "Scalar(0.0)"}, memory, numbers, which)
+        assert found["s"] == dense[start - 1 : stop].sum()
     return found
 
 
@@ -241,7 +238,7 @@ def switch(memory: Memory, condition: bool) -> Nest:
 
 
 def test_switch_true(memory: Memory) -> None:
-    found = assert_copies(switch(memory, True), memory)
+    assert_copies(switch(memory, True), memory)
     found = loop_sum([switch(memory, True).tensor("a")], memory, n=4)
     assert found["s"] == 8.0
     assert found.interpreted["SwitchTrue"] == 1 and "SwitchFalse" not in found.interpreted
@@ -249,7 +246,7 @@ def test_switch_true(memory: Memory) -> None:
 
 
 def test_switch_false(memory: Memory) -> None:
-    found = assert_copies(switch(memory, False), memory)
+    assert_copies(switch(memory, False), memory)
     found = loop_sum([switch(memory, False).tensor("a")], memory, n=4)
     assert found["s"] == 10.0
     assert found.interpreted["SwitchFalse"] == 1 and "SwitchTrue" not in found.interpreted
@@ -322,7 +319,7 @@ def test_stored_zeros_are_data(memory: Memory) -> None:
 def test_spike(memory: Memory, names_end: bool, static: bool, size: int, which: str) -> None:
     body, tail = Payload(memory, [7.0], static), Payload(memory, [3.0], False)
     nest = SpikeNest(memory, [(1, size)], body, tail, names_end)
-    found = assert_copies(nest, memory, which)
+    assert_copies(nest, memory, which)
     found = loop_sum([nest.tensor("a")], memory, n=size, which=which)
     assert found["s"] == 7.0 * (size - 1) + 3.0
     assert found.staged["Spike"] >= 1
@@ -457,7 +454,8 @@ def test_stepper_seek(memory: Memory, lo: int, which: str) -> None:
     assert found.interpreted["StepperSeek"] == found.staged["StepperSeek"] == 1
     assert found.steps["search"] >= 1
     entered = sum(end >= lo for end in (2, 5, 9))
-    assert found.steps["loop"] == (entered + 1 if entered > 1 or lo < 9 else 0) or lo == 9
+    # at a single coordinate, which is known to be one only when the program runs, there is a loop
+    assert found.steps["loop"] == entered + 1
 
 
 def test_stepper_does_not_seek_the_first_coordinate(memory: Memory) -> None:
@@ -605,9 +603,7 @@ def test_lookup(memory: Memory, size: int, which: str) -> None:
 
 def test_lookup_of_a_subtensor(memory: Memory) -> None:
     """A lookup's payload may be a tensor of the dimensions that are left."""
-    values = memory.array([[1, 2, 3], [4, 5, 6]], np.float64).name and memory.array(
-        np.arange(6.0), np.float64
-    )
+    values = memory.array(np.arange(6.0), np.float64)
 
     def column(j: Any) -> Handmade:
         def make(host: Any) -> Any:
@@ -737,7 +733,7 @@ def shiftable(memory: Memory, delta: int) -> dict[str, Nest]:
 def test_shift(memory: Memory, kind: str, delta: int, static: bool) -> None:
     child = shiftable(memory, delta)[kind]
     nest = ShiftNest(memory, [(1, 6)], child, delta, static)
-    found = assert_copies(nest, memory)
+    assert_copies(nest, memory)
     found = loop_sum([nest.tensor("a")], memory, 2, 5)
     assert found["s"] == child.dense(0)[1:5].sum()
     assert found.staged["Shift"] >= 1

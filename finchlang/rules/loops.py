@@ -237,9 +237,12 @@ def sequence(machine: Machine, term: Node, state: State) -> Step | None:
 
 @rule("Jumper")
 def jumper(machine: Machine, term: Node, state: State) -> Step | None:
-    """loop(i, extent(a, b), E[jumper_1, ..., jumper_n]): from i = a, seek all jumpers to i; the one
-    with the largest stride leads: its body is run up to its stride (or b) with the other jumpers
-    as steppers; and again from there on (Looplets'23 section 6, Finch'25 Table 2)"""
+    """⟨⟨seek(a) of every jumper, t⟩⟩ → t', c = min(b, the largest stride),
+    ⟨loop(i, extent(a, c), E[the leader's body, the others as steppers]), (e, t', d)⟩ → s'  ⟹
+    ⟨loop(i, extent(a, b), E[jumper(seek, body, next)...]), (e, t, d)⟩ →
+    ⟨loop(i, extent(c + 1, b), E[jumper(seek, body, next)...]), s'⟩
+
+    The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2)."""
     loop = _bounded(term)
     jumpers = find_all(term, Jumper)
     if loop is None or not jumpers:

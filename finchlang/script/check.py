@@ -2,54 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from finchlang.rewrite import walk
 from finchlang.script.builtins import BUILTINS
-from finchlang.script.environment import Environment
+from finchlang.script.environment import Environment, assigned_names, nodes_below
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.source import FinchError, Span
-from finchlang.syntax import NOTHING, Kernel, Macro, Node
+from finchlang.syntax import NOTHING, Kernel, Macro, Node, Script, Variable
 
 
 class Checker(Evaluator):
     """An Evaluator whose `run_kernel` looks a kernel over without running it.
 
-    Once a kernel was passed over its results are missing, so from there on assertions are taken to
-    hold and loops go round once. A fault of the script may then come from what is missing: it is
-    not the user's, and ends the check (`unchecked_from`). No file is written.
+    From the first kernel on its results are missing: assertions are taken to hold and loops go
+    round once. What a script does with them may fail; such a statement is left out, and kernels
+    that use the names it would have assigned are not looked over. No file is written.
     """
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         super().__init__(self._pass_over, output)
         self._look_over = run_kernel
-        self._has_passed_over = False
+        self._lost: set[str] = set()  # names whose values are not known
         self._fault: FinchError | None = None
-        #: where a script could not go on without the results of its kernels
-        self.unchecked_from: Span | None = None
+        self._kernels: dict[int, Kernel] = {}
+        self._checked: set[int] = set()
+
+    @property
+    def unchecked(self) -> tuple[Span | None, ...]:
+        """The places of the kernels which were not reached, or not with what they use."""
+        return tuple(k.span for key, k in self._kernels.items() if key not in self._checked)
+
+    def evaluate(self, script: Node, environment: Environment) -> Any:
+        self._kernels.update((id(kernel), kernel) for kernel in _kernels(script))
+        return super().evaluate(script, environment)
 
     def _pass_over(self, kernel: Kernel, environment: Environment) -> Any:
-        self._has_passed_over = True
+        if self._lost & {n.name for n in walk(kernel.program) if isinstance(n, Variable)}:
+            return None
+        self._checked.add(id(kernel))
         try:
             return self._look_over(kernel, environment)
         except FinchError as error:
             self._fault = error
             raise
 
-    def evaluate(self, script: Node, environment: Environment) -> Any:
-        try:
-            return super().evaluate(script, environment)
-        except FinchError as error:
-            if error is self._fault or error.kind == "interrupted" or not self._has_passed_over:
-                raise
-            self.unchecked_from = error.span
-            return None
+    def script(self, node: Script, env: Environment) -> Any:
+        result = None
+        for statement in node.statements:
+            try:
+                result = self.value(statement, env)
+                self._lost -= assigned_names(statement)
+            except FinchError as error:
+                if error is self._fault or error.kind == "interrupted" or not self._checked:
+                    raise
+                self._lost |= assigned_names(statement)
+        return result
 
     def body(self, node: Node, env: Environment) -> bool:
-        return super().body(node, env) and not self._has_passed_over
+        return super().body(node, env) and not self._checked
 
     def macro(self, node: Macro, env: Environment) -> Any:
-        if node.name == "assert" and self._has_passed_over:
+        if node.name == "assert" and self._checked:
             return None
         return super().macro(node, env)
 
@@ -59,3 +74,11 @@ class Checker(Evaluator):
         if function is BUILTINS["fwrite"]:
             return NOTHING
         return super().apply(function, args, keywords, span)
+
+
+def _kernels(node: Node) -> Iterator[Kernel]:
+    if isinstance(node, Kernel):
+        yield node
+        return
+    for child in nodes_below(node):
+        yield from _kernels(child)

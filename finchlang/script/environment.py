@@ -61,16 +61,16 @@ def assigned_names(node: Node) -> set[str]:
         case Let(targets):
             own = {t.name for t in targets if isinstance(t, Variable)}
             return own | assigned_names(node.value)
-    return {name for child in _nodes(node) for name in assigned_names(child)}
+    return {name for child in nodes_below(node) for name in assigned_names(child)}
 
 
-def _nodes(part: Any) -> Iterator[Node]:
+def nodes_below(part: Any) -> Iterator[Node]:
     """The nodes directly below a node, also those in tuples of tuples."""
     for item in part if isinstance(part, tuple) else _fields(part):
         if isinstance(item, Node):
             yield item
         elif isinstance(item, tuple):
-            yield from _nodes(item)
+            yield from nodes_below(item)
 
 
 def _fields(node: Node) -> tuple[Any, ...]:

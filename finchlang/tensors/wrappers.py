@@ -118,6 +118,13 @@ class Permissive(Wrapper):
         pairs = zip(self.body.sizes(), self.settings, strict=True)
         return tuple(None if permissive else size for size, permissive in pairs)
 
+    def rest(self, payload: Node) -> Node:
+        # where an outer level stores nothing, inner modes still end somewhere
+        if payload != _MISSING and not isinstance(payload, TensorLike) and any(self.settings[:-1]):
+            below = Uniform(payload, self.body.sizes()[:-1])
+            return Permissive(below, self.settings[:-1])
+        return Wrapper.rest(self, payload)
+
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         size = self.body.sizes()[-1]
         looplet = map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
@@ -130,6 +137,20 @@ class Permissive(Wrapper):
                 Phase(Run(_MISSING)),
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(TensorLike):
+    """The same `value` in every place of a tensor of these sizes."""
+
+    value: Node
+    dims: tuple[Expr | None, ...]
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return Run(Uniform(self.value, self.dims[:-1]) if len(self.dims) > 1 else self.value)
 
 
 def _protocols(body: TensorLike, args: tuple[Node, ...]) -> TensorLike:
