@@ -30,10 +30,8 @@ class Handle:
         """Whether the value's memory still is what this handle was made for."""
         if not self._parts:
             return True
-        parts = _parts(self.value)
-        return len(parts) == len(self._parts) and all(
-            a is b for a, b in zip(parts, self._parts, strict=True)
-        )
+        value, (data, indices, indptr) = self.value, self._parts
+        return value.data is data and value.indices is indices and value.indptr is indptr
 
     def publish(self) -> Any:
         """The script value after a kernel wrote the tensor: the same object, changed, unless the
@@ -71,10 +69,11 @@ class Handle:
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
-    """The objects whose replacement means that a value has other memory now."""
-    if isinstance(value, np.ndarray):
-        return ()
-    return tuple(getattr(value, n) for n in ("data", "indices", "indptr") if hasattr(value, n))
+    """The arrays of a SciPy matrix in place, whose replacement means that it has other memory now;
+    nothing for values that keep their memory."""
+    if getattr(value, "format", "") in ("csc", "csr") and hasattr(value, "indptr"):
+        return value.data, value.indices, value.indptr
+    return ()
 
 
 class Handles:
