@@ -1,4 +1,4 @@
-"""finchlang: sparse and structured tensors in Finch syntax, interpreted and compiled by one set of rules."""
+"""finchlang: sparse and structured tensors in Finch syntax, by one set of rules in every engine."""
 
 from finchlang.driver import Session
 from finchlang.source import FinchError

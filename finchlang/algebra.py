@@ -205,9 +205,7 @@ _ROWS = (
         repeated="*",
         inverse="-",
     ),
-    Operator(
-        "-", (1, 2), _minus, identity=_constant(0), right_only=True, repeated="*"
-    ),
+    Operator("-", (1, 2), _minus, identity=_constant(0), right_only=True, repeated="*"),
     Operator(
         "*",
         (2, 2),
@@ -288,7 +286,9 @@ _ROWS = (
         lazy_missing=True,
     ),
     Operator("identity", (1, 1), lambda a: a),
-    Operator("inv", (1, 1), lambda a: op("fdiv", const(1.0, _floats((a,))[0].type), *_floats((a,)))),
+    Operator(
+        "inv", (1, 1), lambda a: op("fdiv", const(1.0, _floats((a,))[0].type), *_floats((a,)))
+    ),
     Operator("sign", (1, 1), _sign),
     Operator("isnan", (1, 1), _isnan),
     Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),

@@ -319,4 +319,3 @@ def read_script(path: str | Path) -> str:
         raise FinchError("I/O", f"{path} is not UTF-8 text") from None
     except OSError as error:
         raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
-

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.calling import Caller, Stored
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
 from finchlang.host.residual import ResidualHost
-from finchlang.calling import Caller, Stored
 from finchlang.native.cache import default_cache
 from finchlang.native.jit import compile_residual
 from finchlang.native.kernel import NativeKernel
@@ -157,4 +157,3 @@ def _interruptible(run: Any) -> None:
         run()
     except KeyboardInterrupt:
         raise FinchError("interrupted", "the kernel was interrupted") from None
-

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.host.build import sub
+from finchlang.host.build import sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.syntax import Node
@@ -103,10 +104,10 @@ class Steps(Looplet):
 
     `seek(host, i)` moves to the one that holds coordinate i, `stride(host)` is the last coordinate
     of the current one, `body(host)` the current one, `next(host)` moves on by one. `last` is the
-    last coordinate of all.
+    last coordinate of all. `seek` is None once it has been done (StepperSeek).
     """
 
-    seek: Callable[[Host, Expr], None]
+    seek: Callable[[Host, Expr], None] | None
     stride: Callable[[Host], Expr]
     body: Callable[[Host], Node]
     next: Callable[[Host], None]
@@ -162,6 +163,10 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
             return Spike(body, tail, end)
         case Switch(condition, head, tail):
             return Switch(condition, set_end(head, end), set_end(tail, end))
+        case Shift(moved, delta):
+            return Shift(set_end(moved, None if end is None else sub(end, delta)), delta)
+        case Sequence((*phases, Phase(rest, start, None))):
+            return Sequence((*phases, Phase(rest, start, end)))
         case Phase(body, start, None) if end is not None:
             return Phase(set_end(body, end), start)
         case Sequence((*before, last)):

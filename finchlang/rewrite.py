@@ -10,19 +10,18 @@ from typing import Any
 
 from finchlang.syntax import Access, Block, Define, Index, Literal, Loop, Node, Value, Variable
 
-
 #: annotations of fields that never hold a node
 _PLAIN = frozenset(("str", "str | None", "bool"))
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
+def _fields(kind: Any) -> tuple[str, ...]:
     """The fields of a kind of node, without its span."""
     return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
 @cache
-def _child_fields(kind: type) -> tuple[str, ...]:
+def _child_fields(kind: Any) -> tuple[str, ...]:
     """The fields in which a kind of node may have children."""
     if kind in (Literal, Index, Variable, Value) or getattr(kind, "is_leaf", False):
         return ()
@@ -33,7 +32,8 @@ def _child_fields(kind: type) -> tuple[str, ...]:
 def children(node: Node) -> list[Node]:
     """The nodes directly below `node`, left to right."""
     found: list[Node] = []
-    for name in _child_fields(type(node)):
+    kind: Any = type(node)
+    for name in _child_fields(kind):
         value = getattr(node, name)
         if type(value) is tuple:
             found.extend(item for item in value if isinstance(item, Node))
@@ -45,7 +45,8 @@ def children(node: Node) -> list[Node]:
 def map_children(function: Callable[[Node], Node], node: Node) -> Any:
     """`node` with `function` applied to each child; the very same object if no child changed."""
     changed: dict[str, Any] | None = None
-    for name in _child_fields(type(node)):
+    kind: Any = type(node)
+    for name in _child_fields(kind):
         value = getattr(node, name)
         if type(value) is tuple:
             items = [function(v) if isinstance(v, Node) else v for v in value]
@@ -61,7 +62,7 @@ def map_children(function: Callable[[Node], Node], node: Node) -> Any:
 
 def replace(node: Node, **changes: Any) -> Any:
     """A copy of `node` with some fields changed (and its span kept)."""
-    kind = type(node)
+    kind: Any = type(node)
     values = {name: getattr(node, name) for name in _fields(kind)}
     values["span"] = node.span
     values.update(changes)

@@ -112,7 +112,7 @@ def can_store(source: Type, target: Type) -> bool:
     Integers go into any integer (wrapping) and any float, floats into floats, Bool anywhere;
     a float never goes into an integer, nor a number into a Bool.
     """
-    if source == target or source == Bool:
+    if source in (target, Bool):
         return True
     if target.is_float:
         return True

@@ -34,8 +34,9 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
         if name not in ("ipow", "shl", "shr") and any(e.type != operands[0].type for e in operands):
             raise Bug(f"{name} on {', '.join(str(e.type) for e in exprs)}")
         result = Bool if name in COMPARISONS else operands[0].type
-    if all(isinstance(e, Const) for e in exprs):
-        return Const(apply(name, result, exprs[0].type, [e.value for e in exprs]), result)
+    values = [e.value for e in exprs if isinstance(e, Const)]
+    if len(values) == len(exprs):
+        return Const(apply(name, result, exprs[0].type, values), result)
     return _trivial(name, exprs, result) or Op(name, exprs, result)
 
 

@@ -154,9 +154,7 @@ class ExecutingHost:
                 return
             body()
 
-    def count(
-        self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i"
-    ) -> None:
+    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         self.perform_count(Var(self.fresh(name), Int64, start, stop), start, stop, body)
 
     def perform_count(
@@ -230,9 +228,7 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
         case ir.Set(cell, value):
             host.set(cell, value)
         case ir.If(condition, then, otherwise):
-            host.branch(
-                condition, lambda: run_code(then, host), lambda: run_code(otherwise, host)
-            )
+            host.branch(condition, lambda: run_code(then, host), lambda: run_code(otherwise, host))
         case ir.While(test, condition, body):
 
             def look() -> Expr:

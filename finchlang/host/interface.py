@@ -52,9 +52,7 @@ class Host(Protocol):
     def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
         """While `condition` holds, run `body`."""
 
-    def count(
-        self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i"
-    ) -> None:
+    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         """Run `body` for each integer from `start` to `stop`, both included."""
 
     def grow(self, buffer: Buffer, size: Expr) -> None:

@@ -110,9 +110,7 @@ class ResidualHost:
             return
         self._emit(ir.While(test, tests[0], self._record(body)))
 
-    def count(
-        self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i"
-    ) -> None:
+    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         variable = Var(self.fresh(name), Int64, start, stop)
         self._emit(ir.For(variable, start, stop, self._record(lambda: body(variable))))
 

@@ -84,8 +84,8 @@ def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Ex
     Raises FinchError "dimension" (at run time unless it is certain) naming both extents.
     """
     match node:
-        case Extent(start, stop):
-            return _bound(start, state), _bound(stop, state), {}
+        case Extent(first, last):
+            return _bound(first, state), _bound(last, state), {}
         case Call(Variable("meet"), parts):
             (start, stop, known), *others = [evaluate_extent(p, state) for p in parts]
             for part, (a, b, _) in zip(parts[1:], others, strict=True):
@@ -102,7 +102,9 @@ def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Ex
 def _bound(node: Node, state: State) -> Expr:
     expr = state.host.let(evaluate(node, state), "n")
     if not expr.type.is_integer:
-        raise FinchError("type", f"a bound of an extent must be an integer, not {expr.type}", node.span)
+        raise FinchError(
+            "type", f"a bound of an extent must be an integer, not {expr.type}", node.span
+        )
     return state.host.let(op("cast", expr, type=Int64), "n")
 
 
@@ -209,4 +211,3 @@ def _readable(node: Node, state: State) -> list[Access]:
         for n in walk(node)
         if type(n) is Access and not n.indices and isinstance(n.tensor, (Variable, Fiber))
     ]
-

@@ -104,15 +104,15 @@ def shift(machine: Machine, term: Node, state: State) -> Step | None:
     return put(term, {id(found): _shifted(found.body, found.delta)}), state
 
 
-def _shifted(node: Node, delta: Expr) -> Any:
+def _shifted(node: Any, delta: Expr) -> Any:
     """A looplet with all its coordinates moved by `delta`."""
 
     def moved(end: Expr | None) -> Expr | None:
         return None if end is None else add(end, delta)
 
     match node:
-        case Lookup(body):
-            return Lookup(lambda host, i: body(host, sub(i, delta)))
+        case Lookup(at):
+            return Lookup(lambda host, i: at(host, sub(i, delta)))
         case Spike(body, tail, end):
             return Spike(body, tail, moved(end))
         case Phase(body, start, stop):
@@ -128,11 +128,11 @@ def _shifted(node: Node, delta: Expr) -> Any:
                 return Shift(body, delta), epilogue
 
             return Thunk(enter)
-        case Steps(seek, stride, body, following, last):
+        case Steps(seek, stride, current, following, last):
             return type(node)(
-                lambda host, i: seek(host, sub(i, delta)),
+                None if seek is None else lambda host, i: seek(host, sub(i, delta)),
                 lambda host: add(stride(host), delta),
-                lambda host: Shift(body(host), delta),
+                lambda host: Shift(current(host), delta),
                 following,
                 moved(last),
             )
@@ -185,7 +185,7 @@ def spike(machine: Machine, term: Node, state: State) -> Step | None:
     def at_end() -> None:
         # where a spike says nothing of its end, it is the end of this very region
         fixed = {id(s): Spike(s.body, s.tail, s.end or stop) for s in spikes}
-        point = put(term, fixed)  # type: ignore[arg-type]
+        point = put(term, fixed)
         if start is not stop:
             runs = put(term, {id(s): Run(s.body) for s in spikes})
             machine.run(with_bounds(runs, start, sub(stop, 1)), state)
@@ -426,11 +426,12 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
 
     The extent must lie within the tensor's dimension; what cannot be proved is checked."""
-    if _bounded(term) is None or _unfurlable(term) is None:
+    if not isinstance(term, Loop) or bounds(term) is None or _unfurlable(term) is None:
         return None
-    while (site := _unfurlable(term)) is not None:  # every access with this index at once
-        term = _unfurl_site(term, site, state)
-    return term, state
+    rest: Any = term
+    while (site := _unfurlable(rest)) is not None:  # every access with this index at once
+        rest = _unfurl_site(rest, site, state)
+    return rest, state
 
 
 def _unfurl_site(term: Any, site: Access, state: State) -> Any:
@@ -506,4 +507,3 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
 def _bounded(term: Node) -> tuple[Expr, Expr] | None:
     """The evaluated extent of a term that is a loop, else None."""
     return bounds(term) if isinstance(term, Loop) else None
-

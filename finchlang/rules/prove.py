@@ -80,4 +80,3 @@ def greater(a: Expr, b: Expr) -> Expr:
     if at_most(b, a):
         return a
     return b if at_most(a, b) else maximum(a, b)
-

@@ -192,5 +192,3 @@ def thaw(machine: Machine, term: Term, state: State) -> Step | None:
     fiber = _root(term.tensor, state)
     fiber.level.thaw(state.host, fiber.store, fiber.dims, ONE)
     return EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=UPDATE)})
-
-

@@ -55,9 +55,7 @@ class Dense(Level):
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
 
-    def unfurl(
-        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
-    ) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         def body(host: Host, i: Expr) -> Node:
             return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
 
@@ -65,7 +63,7 @@ class Dense(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
         return {}, positions * size + coordinates, count * size
 
     def unpack(

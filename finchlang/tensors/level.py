@@ -120,9 +120,7 @@ class Level:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def unfurl(
-        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
-    ) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         """The looplet nest over coordinates 1..stop of `fiber` (`stop` is its dimension)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -138,7 +136,7 @@ class Level:
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
         """Storage for entries at `coordinates` (0-based, of this level's dimension `size`) in the
         fibers at `positions` (of `count`), sorted by both. Gives the arrays, the position of each
         entry in the child and the number of positions there."""
@@ -157,7 +155,9 @@ class Level:
 
     def empty(self) -> dict[str, Any]:
         """Storage before anything was declared: arrays without entries, counters at 0."""
-        storage: dict[str, Any] = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
+        storage: dict[str, Any] = {
+            n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays
+        }
         return storage | {name: 0 for name, _ in self.counters}
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:

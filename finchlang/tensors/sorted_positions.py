@@ -108,9 +108,7 @@ def _follow(fiber: Fiber, child: ChildPosition) -> Node:
             hit = host.cell(FALSE, "hit")
             host.branch(
                 compare("lt", q, stop),
-                lambda: host.set(
-                    hit, compare("eq", host.load(idx, q, "i", Int64), sub(i, 1))
-                ),
+                lambda: host.set(hit, compare("eq", host.load(idx, q, "i", Int64), sub(i, 1))),
             )
             return Switch(host.get(hit), fiber.child(child(q, i)), fiber.level.fill)
 

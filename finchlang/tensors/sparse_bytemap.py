@@ -159,9 +159,7 @@ class SparseByteMap(Level):
                 host, store, count, dims[-1], lambda q, place: host.store(store.idx, q, place)
             )
 
-    def unfurl(
-        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
-    ) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         store = fiber.store
         base = mul(fiber.position, fiber.dims[-1])
         if mode != READ:
@@ -205,7 +203,7 @@ class SparseByteMap(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
         storage, _ = pack_sorted(positions, coordinates, count, self.index.dtype)
         places = positions * size + coordinates
         tbl = np.zeros(count * size, bool)

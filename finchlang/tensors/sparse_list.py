@@ -61,9 +61,7 @@ class SparseList(Level):
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
-    def unfurl(
-        self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None
-    ) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
             return unfurl_sorted(host, fiber, stop, protocol, lambda q, i: q)
         return Thunk(lambda host: self._append(host, fiber))
@@ -98,7 +96,7 @@ class SparseList(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
         storage, places = pack_sorted(positions, coordinates, count, self.index.dtype)
         return storage | {"stored": len(storage["idx"])}, places, len(storage["idx"])
 

@@ -62,8 +62,10 @@ class Tensor:
             tensor.format.order, -1
         )
         for mode, size in enumerate(tensor.shape):
-            if coords.shape[1] and not (0 <= coords[mode].min() and coords[mode].max() < size):
-                raise FinchError("bounds", f"a coordinate of mode {mode + 1} is not in 0..{size - 1}")
+            if coords.shape[1] and not (coords[mode].min() >= 0 and coords[mode].max() < size):
+                raise FinchError(
+                    "bounds", f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
+                )
         order = np.lexsort(coords) if tensor.format.order else slice(None)
         tensor.storage = _pack(tensor.format, tensor.shape, coords[:, order], values[order])
         return tensor
@@ -238,7 +240,9 @@ class SwizzledTensor:
 
 def _checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
     if len(shape) != format.order:
-        raise FinchError("dimension", f"{format} has {format.order} modes, {len(shape)} sizes given")
+        raise FinchError(
+            "dimension", f"{format} has {format.order} modes, {len(shape)} sizes given"
+        )
     for size in shape:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
             raise FinchError("type", f"a size must be an integer, not {size!r}")
@@ -257,9 +261,7 @@ def _pack(
     try:
         for depth, level in enumerate(levels[:-1]):
             mode = len(shape) - 1 - depth
-            arrays, positions, count = level.pack(
-                positions, coordinates[mode], count, shape[mode]
-            )
+            arrays, positions, count = level.pack(positions, coordinates[mode], count, shape[mode])
             storage.append(level.empty() | arrays)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     except (MemoryError, OverflowError, ValueError):
@@ -319,8 +321,7 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     leaf = Element(typed_literal(0, element))
     if matrix.ndim == 1:
         matrix.sum_duplicates()
-        level = SparseList(leaf)
-        return Tensor.from_coo(level, matrix.shape, matrix.coords, matrix.data)
+        return Tensor.from_coo(SparseList(leaf), matrix.shape, matrix.coords, matrix.data)
     rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
     fibers = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0]
     if not _is_sound(matrix, rows, fibers):

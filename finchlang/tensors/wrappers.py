@@ -27,9 +27,10 @@ def map_payloads(function: Callable[[Node], Node], looplet: Node) -> Node:
     def inside(node: Node) -> Node:
         return map_payloads(function, node)
 
-    match looplet:
-        case Lookup(body):
-            return Lookup(lambda host, i: inside(body(host, i)))
+    found: Any = looplet
+    match found:
+        case Lookup(at):
+            return Lookup(lambda host, i: inside(at(host, i)))
         case Run(body):
             return Run(function(body))
         case Spike(body, tail, end):
@@ -154,7 +155,7 @@ class Uniform(TensorLike):
 
 
 def _protocols(body: TensorLike, args: tuple[Node, ...]) -> TensorLike:
-    names = []
+    names: list[str | None] = []
     for arg in args:
         if isinstance(arg, Variable) and arg.name in ("walk", "gallop", "follow"):
             names.append(arg.name)

@@ -1,0 +1,113 @@
+"""Kernels run by the interpreter and by staging, watched: the results, the steps, the rules."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from finchlang.driver import KernelEvent, Observer, Session
+from finchlang.host.ir import Residual
+from finchlang.pretty import pretty
+from finchlang.source import FinchError
+from finchlang.syntax import Node
+from finchlang.tensors.tensor import Scalar
+
+
+class Watch(Observer):
+    """Keeps what a session's kernels did."""
+
+    traces = True
+
+    def __init__(self) -> None:
+        self.events: list[KernelEvent] = []
+        self.rules: Counter[str] = Counter()
+        self.lines: list[str] = []
+        self.steps: Counter[str] = Counter()
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.events.append(event)
+
+    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
+        self.rules[name] += 1
+        pad = "  " * (depth - 1)
+        self.lines.append(f"{pad}{name}")
+        shown = pretty(after).splitlines() if after is not None else []
+        self.lines.extend(f"{pad}  | {line}" for line in shown)
+
+    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
+        self.steps.update(steps)
+
+
+@dataclass
+class Ran:
+    """The session after the interpreter ran the script, and what was watched."""
+
+    session: Session
+    watch: Watch
+    error: FinchError | None
+
+    def __getitem__(self, name: str) -> Any:
+        return dense(self.session[name])
+
+    @property
+    def steps(self) -> Counter[str]:
+        return self.watch.steps
+
+    @property
+    def total(self) -> int:
+        return self.watch.steps.total()
+
+    @property
+    def rules(self) -> Counter[str]:
+        return self.watch.rules
+
+    @property
+    def residual(self) -> Residual:
+        """The residual of the script's only kernel."""
+        (event,) = self.watch.events
+        return event.residual
+
+
+def dense(value: Any) -> Any:
+    """A script value as something to compare."""
+    if isinstance(value, Scalar):
+        return value.value
+    if hasattr(value, "to_numpy"):
+        return value.to_numpy()
+    return value.toarray() if hasattr(value, "toarray") else value
+
+
+def run_script(text: str, values: dict[str, Any], engine: str, which: str = "all") -> Ran:
+    """Run a script on copies of `values`."""
+    watch = Watch()
+    session = Session(engine, which, output=lambda _: None, observer=watch)
+    for name, value in values.items():
+        session[name] = copy.deepcopy(value)
+    error = None
+    try:
+        session.run(text)
+    except FinchError as fault:
+        error = fault
+    return Ran(session, watch, error)
+
+
+def run_congruent(text: str, values: dict[str, Any], which: str = "all") -> Ran:
+    """Run a script under the interpreter and as residuals: the same results or the same error, and
+    (congruence) the same host steps. Gives the interpreter's run."""
+    first = run_script(text, values, "interpret", which)
+    second = run_script(text, values, "residual", which)
+    assert str(first.error) == str(second.error)
+    for name in first.session.names():
+        np.testing.assert_array_equal(first[name], second[name])
+    if first.error is None:
+        assert first.steps == second.steps
+    return first
+
+
+def kernel(body: str) -> str:
+    """A script that is one kernel."""
+    return f"@finch begin\n{body}\nend"

@@ -1,0 +1,98 @@
+"""The prover is right: what it calls certain holds whatever the variables are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from finchlang.host.build import add, const, maximum, minimum, sub
+from finchlang.host.execute import ExecutingHost
+from finchlang.host.ir import Expr, Var
+from finchlang.rules.prove import at_most, greater, less_than, lesser
+from finchlang.types import Int64
+
+SMALL = st.integers(-4, 4)
+
+
+class World:
+    """Variables with values, bounds that hold for them, and expressions over them."""
+
+    def __init__(self, draw: Any):
+        self.draw, self.host = draw, ExecutingHost()
+        self.variables: list[Var] = []
+        for _ in range(draw(st.integers(1, 4))):
+            self.variables.append(self.variable())
+
+    def variable(self) -> Var:
+        """A variable whose value lies within its bounds, or that is defined by an expression."""
+        if self.variables and self.draw(st.booleans()):
+            definition = self.expression(2)
+            found = Var("d", Int64, definition=definition)
+            found.held = self.host.evaluate(definition)
+            return found
+        value = self.draw(SMALL)
+        lower = self.bound(lambda v: v <= value)
+        upper = self.bound(lambda v: v >= value)
+        found = Var("v", Int64, lower, upper)
+        found.held = value
+        return found
+
+    def bound(self, holds: Any) -> Expr | None:
+        if self.draw(st.booleans()):
+            return None
+        candidate = self.expression(1)
+        return candidate if holds(self.host.evaluate(candidate)) else None
+
+    def expression(self, depth: int) -> Expr:
+        leaves = [const(self.draw(SMALL)), *self.variables]
+        if depth == 0 or self.draw(st.booleans()):
+            return self.draw(st.sampled_from(leaves))
+        combine = self.draw(st.sampled_from([add, sub, minimum, maximum]))
+        return combine(self.expression(depth - 1), self.expression(depth - 1))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_what_is_proved_holds(data: st.DataObject) -> None:
+    world = World(data.draw)
+    a, b = world.expression(3), world.expression(3)
+    x, y = world.host.evaluate(a), world.host.evaluate(b)
+    assert not at_most(a, b) or x <= y
+    assert not less_than(a, b) or x < y
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_shortest_minimum_and_maximum(data: st.DataObject) -> None:
+    world = World(data.draw)
+    a, b = world.expression(2), world.expression(2)
+    x, y = world.host.evaluate(a), world.host.evaluate(b)
+    assert world.host.evaluate(lesser(a, b)) == min(x, y)
+    assert world.host.evaluate(greater(a, b)) == max(x, y)
+
+
+def test_what_the_rules_rely_on_is_proved() -> None:
+    one = const(1)
+    n = Var("n", Int64, lower=const(0))
+    last = Var("last", Int64, lower=const(0), upper=n)
+    at = Var("at", Int64, lower=one, upper=last)
+    stride = Var("stride", Int64)
+    stop = Var("stop", Int64, lower=at, definition=minimum(last, stride))
+    assert at_most(one, at) and at_most(at, n) and at_most(at, stop)
+    assert at_most(stop, last) and at_most(stop, n) and at_most(stop, stride)
+    assert at_most(sub(stop, 1), n) and less_than(sub(stop, 1), stop)
+    assert less_than(at, add(last, 1))
+    assert at_most(minimum(at, stride), maximum(at, stride))
+    assert lesser(last, n) is last and greater(last, n) is n
+    assert lesser(n, n) is n
+
+
+def test_what_is_not_known_is_not_proved() -> None:
+    m, n = Var("m", Int64), Var("n", Int64, lower=const(0))
+    assert not at_most(m, n) and not at_most(n, m)
+    assert not less_than(n, n) and at_most(n, n)
+    assert not at_most(const(1), n)
+    assert not at_most(maximum(m, n), n)
+    assert not at_most(n, minimum(m, n))

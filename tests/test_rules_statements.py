@@ -1,0 +1,399 @@
+"""The rules of Fig 14, and Unfurl, Loop and Access of Fig 15, by their names, under both hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import kernel, run_congruent, run_script
+from looplet_nests import LookupNest, Memory, loop_sum, run_both, vector
+
+from finchlang.host.build import const
+from finchlang.host.execute import ExecutingHost
+from finchlang.host.ir import For, Load, While
+from finchlang.looplets import Run
+from finchlang.parse import parse_kernel
+from finchlang.rules.engine import Machine, State
+from finchlang.rules.expressions import evaluate, is_ready, resolve, type_of
+from finchlang.rules.table import rules
+from finchlang.source import Bug, FinchError
+from finchlang.syntax import (
+    EMPTY,
+    MISSING,
+    Assign,
+    Block,
+    Call,
+    Index,
+    Literal,
+    Loop,
+    Sieve,
+    Value,
+    Variable,
+)
+from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import Bool, Float32, Float64, Int8, Int64
+
+S = "Scalar(0.0)"
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+def state() -> State:
+    return State(ExecutingHost(), {})
+
+
+def statements(code: Any) -> list[Any]:
+    """Every statement of a residual, inner ones too."""
+    found = []
+    for statement in code.statements:
+        found.append(statement)
+        for name in ("then", "otherwise", "body", "test"):
+            inner = getattr(statement, name, None)
+            if inner is not None:
+                found.extend(statements(inner))
+    return found
+
+
+# ------------------------------------------------------------------------------------ expressions
+
+
+@pytest.mark.parametrize(
+    "literal, type",
+    [(Literal(2), Int64), (Literal(2.5), Float64), (Literal(True), Bool), (Literal(1, "Int8"), Int8)],
+)
+def test_literal(literal: Literal, type: Any) -> None:
+    assert evaluate(literal, state()) is const(literal.value, type)
+    assert type_of(literal) == type
+
+
+def test_literals_that_are_no_numbers_have_no_value() -> None:
+    with pytest.raises(FinchError) as error:
+        evaluate(Literal(MISSING), state())
+    assert error.value.kind == "type"
+
+
+def test_value(memory: Memory) -> None:
+    expr = memory.number(5)
+    assert evaluate(Value(expr), state()) is expr
+    assert type_of(Value(expr)) == Int64
+
+
+def test_variable(memory: Memory) -> None:
+    """A name stands for its tensor; one that stands for nothing got past normalisation."""
+    tensor = vector("a", 3, lambda host: Run(Literal(0.0)))
+    with_a = State(ExecutingHost(), {"a": tensor})
+    assert resolve(Variable("a"), with_a) is tensor
+    assert resolve(tensor, with_a) is tensor
+    with pytest.raises(Bug):
+        resolve(Variable("b"), with_a)
+
+
+def test_call(memory: Memory) -> None:
+    x = Value(memory.number(2.5, Float64))
+    host = ExecutingHost()
+    found = evaluate(Call(Variable("*"), (x, Literal(4))), State(host, {}))
+    assert found.type == Float64 and host.evaluate(found) == 10.0
+    assert evaluate(Call(Variable("+"), (Literal(2), Literal(3))), state()) is const(5)
+
+
+def test_call_of_what_is_no_operator_or_does_not_take_its_arguments() -> None:
+    with pytest.raises(FinchError) as error:
+        evaluate(Call(Variable("nonsense"), (Literal(2),)), state())
+    assert error.value.kind == "unknown name"
+    with pytest.raises(FinchError) as error:
+        evaluate(Call(Variable("&&"), (Literal(2), Literal(True))), state())
+    assert error.value.kind == "type"
+
+
+def test_ready_expressions() -> None:
+    assert is_ready(Call(Variable("+"), (Literal(1), Value(const(2)))))
+    assert not is_ready(Call(Variable("+"), (Literal(1), Index("i"))))
+    assert not is_ready(parse_kernel("s[] += a[i]").value)
+
+
+# ------------------------------------------------------------------------------------------ loops
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("static", [True, False])
+def test_loop(memory: Memory, n: int, static: bool) -> None:
+    size = const(n) if static else memory.number(n)
+    found = loop_sum([], memory, value="i * i", n=size)
+    assert found["s"] == sum(i * i for i in range(n + 1))
+    assert found.steps["count"] == (0 if static and n < 2 else n)
+    assert found.staged["Loop"] == (0 if static and n == 0 else 1)
+
+
+def test_loop_over_one_coordinate_has_no_loop(memory: Memory) -> None:
+    """A single coordinate, even one that only the run knows."""
+    k = memory.number(7)
+    text = "begin\ns .= 0.0\nfor i = k:k\ns[] += i\nend\nend"
+    found = run_both(text, [], {"s": S}, memory, {"k": k})
+    assert found["s"] == 7.0
+    assert not any(isinstance(s, (For, While)) for s in statements(found.code))
+
+
+def test_loops_in_loops(memory: Memory) -> None:
+    text = "begin\ns .= 0.0\nfor j = 1:3\nfor i = j:3\ns[] += 10 * i + j\nend\nend\nend"
+    found = run_both(text, [], {"s": S}, memory)
+    assert found["s"] == sum(10 * i + j for j in range(1, 4) for i in range(j, 4))
+
+
+def test_extent(memory: Memory) -> None:
+    """Ends are evaluated once, before the loop; they must be integers."""
+    text = "begin\ns .= 0.0\nfor i = n + 1:2 * n\ns[] += 1\nend\nend"
+    found = run_both(text, [], {"s": S}, memory, {"n": memory.number(4)})
+    assert found["s"] == 4.0
+    assert found.staged["Extent"] == 1
+    text = "begin\ns .= 0.0\nfor i = 1:x\ns[] += 1\nend\nend"
+    with pytest.raises(AssertionError) if False else pytest.raises(FinchError) as error:
+        found = run_both(text, [], {"s": S}, memory, {"x": memory.number(2.5, Float64)})
+        raise found.error or AssertionError("no error")
+    assert error.value.kind == "type"
+
+
+# ------------------------------------------------------------------------------- unfurl and access
+
+
+def test_unfurl(memory: Memory) -> None:
+    """All accesses with the loop's index unfurl at once, and each tensor once."""
+    unfurled = []
+
+    def make(host: Any) -> Any:
+        unfurled.append(host)
+        return Run(Literal(2.0))
+
+    tensors = [vector("a", 5, make), vector("b", 5, make)]
+    found = loop_sum(tensors, memory, value="a[i] * b[i] + a[i]", n=5)
+    assert found["s"] == 30.0
+    assert found.interpreted["Unfurl"] == found.staged["Unfurl"] == 1
+    assert len(unfurled) == 2 * 2  # two tensors under two hosts
+
+
+@pytest.mark.parametrize("lo, hi, is_inside", [(1, 5, True), (5, 5, True), (6, 5, True), (9, 3, True)])
+@pytest.mark.parametrize("static", [True, False])
+def test_unfurl_inside(
+    memory: Memory, lo: int, hi: int, is_inside: bool, static: bool
+) -> None:
+    numbers = {"lo": lo, "hi": hi}
+    exprs = {k: const(v) if static else memory.number(v) for k, v in numbers.items()}
+    text = "begin\ns .= 0.0\nfor i = lo:hi\ns[] += a[i]\nend\nend"
+    nest = LookupNest(memory, [(1, 5)], [[1.0] * 5])
+    found = run_both(text, [nest.tensor("a")], {"s": S}, memory, exprs)
+    assert found.error is None
+    assert found["s"] == max(0, hi - lo + 1)
+
+
+@pytest.mark.parametrize("lo, hi", [(0, 3), (1, 6), (6, 6), (-2, 9)])
+@pytest.mark.parametrize("static", [True, False])
+def test_unfurl_outside(memory: Memory, lo: int, hi: int, static: bool) -> None:
+    """A loop beyond the dimension fails, and says where."""
+    numbers = {"lo": lo, "hi": hi}
+    exprs = {k: const(v) if static else memory.number(v) for k, v in numbers.items()}
+    text = "begin\ns .= 0.0\nfor i = lo:hi\ns[] += a[i]\nend\nend"
+    nest = LookupNest(memory, [(1, 5)], [[1.0] * 5])
+    found = run_both(text, [nest.tensor("a")], {"s": S}, memory, exprs)
+    assert found.error is not None and found.error.kind == "bounds"
+    assert str(hi) in found.error.message and "5" in found.error.message
+
+
+def test_access() -> None:
+    """A repeated read of an element is one read."""
+    x = np.array([1.0, 2.0, 3.0])
+    found = run_congruent(
+        kernel("s .= 0.0\nfor i = _\ns[] += x[i] * x[i] + x[i]\nend"), {"x": x, "s": Scalar(0.0)}
+    )
+    assert found["s"] == 20.0
+    assert found.steps["load"] == 3
+    loads = [s for s in statements(found.residual.body) if isinstance(s, Load)]
+    assert len(loads) == 1
+    assert found.rules["Access"] == 3
+
+
+# ------------------------------------------------------------------------------------- statements
+
+
+@pytest.mark.parametrize(
+    "op, fill, expected",
+    [("+", 0.0, 2.0), ("min", np.inf, -4.0), ("max", -np.inf, 5.0), ("*", 1.0, -20.0)],
+)
+def test_assign(op: str, fill: float, expected: float) -> None:
+    x = np.array([1.0, -4.0, 5.0, 1.0, -1.0, 1.0])[:4] if op == "*" else np.array([1.0, -4.0, 5.0])
+    shown = repr(fill).replace("inf", "Inf")
+    found = run_congruent(
+        kernel(f"s .= {shown}\nfor i = _\ns[] <<{op}>>= x[i]\nend"), {"x": x, "s": Scalar(fill)}
+    )
+    assert found["s"] == expected
+    assert found.rules["Assign"] == len(x)
+
+
+def test_assign_overwrites() -> None:
+    """`=` keeps the new value and does not look at the old."""
+    x = np.array([1.0, 2.0])
+    found = run_congruent(kernel("y .= 0\nfor i = _\ny[i] = x[i]\nend"), {"x": x, "y": np.zeros(2)})
+    np.testing.assert_array_equal(found["y"], x)
+    assert found.steps["load"] == 2  # of x
+
+
+def test_assign_converts_or_refuses() -> None:
+    f = np.array([0.1, 0.2])
+    found = run_congruent(
+        kernel("y .= 0\nfor i = _\ny[i] = x[i]\nend"), {"x": f, "y": np.zeros(2, np.float32)}
+    )
+    assert found["y"].dtype == np.float32
+    np.testing.assert_array_equal(found["y"], f.astype(np.float32))
+    found = run_congruent(
+        kernel("y .= 0\nfor i = _\ny[i] = x[i]\nend"), {"x": f, "y": np.zeros(2, np.int64)}
+    )
+    assert found.error is not None and found.error.kind == "type"
+
+
+def test_define() -> None:
+    found = run_congruent(
+        kernel("s .= 0.0\nfor i = _\nlet v = x[i]\ns[] += v * v\nend\nend"),
+        {"x": np.array([2.0, 3.0]), "s": Scalar(0.0)},
+    )
+    assert found["s"] == 13.0
+    assert found.rules["Define"] >= 1
+    assert found.steps["load"] == 2
+
+
+def test_block(memory: Memory) -> None:
+    """In order: the second statement sees what the first one did."""
+    text = "begin\ns .= 1.0\ns[] += 1\ns[] *= 5\ns[] += 1\nend"
+    found = run_both(text, [], {"s": "Scalar(1.0)"}, memory)
+    assert found["s"] == 11.0
+    assert found.interpreted["Block"] == found.staged["Block"] == 3
+
+
+def test_sieve_true(memory: Memory) -> None:
+    text = "begin\ns .= 0.0\nif n > 3\ns[] += 1\nend\nend"
+    found = run_both(text, [], {"s": S}, memory, {"n": memory.number(4)})
+    assert found["s"] == 1.0
+    assert found.interpreted["SieveTrue"] == 1 and found.interpreted["SieveFalse"] == 0
+    assert found.staged["SieveTrue"] == found.staged["SieveFalse"] == 1
+
+
+def test_sieve_false(memory: Memory) -> None:
+    text = "begin\ns .= 0.0\nif n > 3\ns[] += 1\nend\nend"
+    found = run_both(text, [], {"s": S}, memory, {"n": memory.number(3)})
+    assert found["s"] == 0.0
+    assert found.interpreted["SieveFalse"] == 1 and found.interpreted["SieveTrue"] == 0
+
+
+@pytest.mark.parametrize("condition, expected", [("true", 1.0), ("false", 0.0), ("2 < 1", 0.0)])
+def test_sieve_on_a_constant_needs_no_branch(
+    memory: Memory, condition: str, expected: float
+) -> None:
+    text = f"begin\ns .= 0.0\nif {condition}\ns[] += 1\nend\nend"
+    found = run_both(text, [], {"s": S}, memory)
+    assert found["s"] == expected
+    assert found.steps["branch"] == 0
+
+
+def test_sieve_needs_a_bool(memory: Memory) -> None:
+    with pytest.raises(FinchError) as error:
+        run_both("if n\ns[] += 1\nend", [], {"s": S}, memory, {"n": memory.number(3)})
+    assert error.value.kind == "type"
+
+
+# ------------------------------------------------------------------------------------- life cycle
+
+
+def test_declare() -> None:
+    """A declaration empties a tensor and gives it the size of the indices that write it."""
+    found = run_congruent(
+        kernel("y .= 0\nfor i = _\ny[i] = x[i]\nend"),
+        {"x": np.array([1.0, 0.0, 2.0]), "y": Tensor("SparseList(Element(0.0))", 9)},
+    )
+    y = found.session["y"]
+    assert y.shape == (3,)
+    np.testing.assert_array_equal(found["y"], [1.0, 0.0, 2.0])
+    assert found.rules["Declare"] == 1
+
+
+def test_declare_with_another_value() -> None:
+    """`.= v` fills a tensor that is Dense throughout; any other must have that fill."""
+    text = kernel("y .= 5\nfor i = 1:2\ny[i] += x[i]\nend")
+    x = np.array([1.0, 2.0])
+    found = run_congruent(text, {"x": x, "y": np.zeros(2)})
+    np.testing.assert_array_equal(found["y"], [6.0, 7.0])
+    found = run_congruent(text, {"x": x, "y": Tensor("SparseByteMap(Element(0.0))", 2)})
+    assert found.error is not None and found.error.kind == "type"
+
+
+def test_declare_an_empty_dimension() -> None:
+    found = run_congruent(
+        kernel("y .= 0\nfor i = 3:2\ny[i] = 1.0\nend"), {"y": np.zeros(5)}
+    )
+    assert found.error is None
+    assert found["y"].shape in ((0,), (2,))
+
+
+def test_freeze() -> None:
+    """A tensor is read after it is frozen: its storage is then complete."""
+    found = run_congruent(
+        kernel("t .= 0\nfor i = _\nt[i] = x[i]\nend\ns .= 0.0\nfor i = _\ns[] += t[i]\nend"),
+        {
+            "x": np.array([1.0, 0.0, 2.0]),
+            "t": Tensor("SparseList(Element(0.0))", 3),
+            "s": Scalar(0.0),
+        },
+    )
+    assert found["s"] == 3.0
+    assert found.rules["Freeze"] == 2
+    assert found.session["t"].storage[0]["ptr"].tolist() == [0, 2]
+
+
+def test_thaw() -> None:
+    """Updating a tensor that was not declared keeps what is in it."""
+    found = run_congruent(
+        kernel("for i = _\ny[i] += x[i]\nend"),
+        {"x": np.array([1.0, 2.0]), "y": np.array([10.0, 20.0])},
+    )
+    np.testing.assert_array_equal(found["y"], [11.0, 22.0])
+    assert found.rules["Thaw"] == 1
+
+
+# ----------------------------------------------------------------------------------------- engine
+
+
+def test_no_rule_applies_to_nonsense() -> None:
+    with pytest.raises(Bug, match="no rule applies"):
+        Machine(rules()).run(Literal(1), state())
+
+
+def test_the_empty_block_is_done() -> None:
+    assert Machine(rules()).run(EMPTY, state()).tensors == {}
+
+
+def test_the_tracer_is_told_every_step() -> None:
+    """Each rule's result is what the next rule gets, at the same depth."""
+    told: list[Any] = []
+    program = Block((Sieve(Literal(True), EMPTY), Loop(Index("i"), parse_kernel("for i = 1:3\ns[] += 1\nend").extent, EMPTY)))
+
+    def tracer(name: str, before: Any, after: Any, depth: int) -> None:
+        told.append((name, before, after, depth))
+
+    Machine(rules(), tracer).run(program, state())
+    assert told[0][1] is program
+    assert told[-1][2] == EMPTY
+    for one, other in zip(told, told[1:], strict=False):
+        assert one[3] != other[3] or one[2] is other[1]
+
+
+def test_terms_left_to_the_host_keep_their_types(memory: Memory) -> None:
+    """An Int8 read is an Int8: nothing is widened on the way."""
+    x = np.array([100, 100], np.int8)
+    found = run_script(
+        kernel("y .= 0\nfor i = _\ny[i] = x[i] + x[i]\nend"),
+        {"x": x, "y": np.zeros(2, np.int8)},
+        "interpret",
+    )
+    np.testing.assert_array_equal(found["y"], x + x)
+    assert Float32 != Float64 and isinstance(found.session["y"], np.ndarray)
+    assert Assign  # the statement that was run
