@@ -30,8 +30,8 @@ contract: $(INSTALLED)  ## who may import whom, and how long a file may be
 
 check: lint contract test  ## what must pass before a change lands
 
-bench: $(INSTALLED)
-	$(BIN)/python -m pytest tests/benchmarks -o addopts= --benchmark-only $(PYTEST_ARGS)
+bench: $(INSTALLED)  ## a table of times, and the performance goals
+	$(BIN)/python -m pytest -q tests/benchmarks $(PYTEST_ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
@@ -39,7 +39,7 @@ format: $(INSTALLED)
 
 # A stale build/ would bring deleted modules back into a wheel.
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml

@@ -62,7 +62,7 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
     """The refusal, if the kernel is refused; raises Difference."""
     program = parse_kernel(case.text)
     formats, numbers = {}, {}
-    for name, value in case.data.items():
+    for name, value in case.bindings().items():
         number = type_of_value(value)
         if number is not None:
             formats[name], numbers[name] = number, value

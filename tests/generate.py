@@ -323,7 +323,12 @@ class _Generator:
             if form < 0.45 and nest.indices and self.kind in ("int", "float"):
                 return self.random.choice(sorted(nest.indices))
             return self.access(nest)
-        a, b = self.expression(nest, depth - 1), self.expression(nest, depth - 1)
+        a = self.expression(nest, depth - 1)
+        if self.kind in ("int", "float") and self.chance(0.15):
+            forms = ["abs({a})", "(-{a})", "({a})^2"]
+            forms += ["div({a}, 2)", "({a}) % 3"] if self.kind == "int" else ["({a}) / 2"]
+            return self.random.choice(forms).format(a=a)
+        b = self.expression(nest, depth - 1)
         if self.chance(0.08):
             return f"ifelse({self.condition(nest)}, {a}, {b})"
         if self.kind == "bool":
@@ -334,11 +339,9 @@ class _Generator:
         if self.kind == "minplus":
             return self.random.choice((f"({a} + {b})", f"min({a}, {b})", f"max({a}, {b})"))
         forms = [f"{a} * {b}"] * 5 + [f"({a} + {b})"] * 3 + [f"({a} - {b})"] * 2
-        forms += [f"min({a}, {b})", f"max({a}, {b})", f"abs({a})", f"(-{a})", f"({a})^2"]
+        forms += [f"min({a}, {b})", f"max({a}, {b})"]
         if self.kind == "int":
-            forms += [f"({a} & {b})", f"({a} | {b})", f"xor({a}, {b})", f"div({a}, 2)", f"({a}) % 3"]
-        else:
-            forms += [f"({a}) / 2"]
+            forms += [f"({a} & {b})", f"({a} | {b})", f"xor({a}, {b})"]
         return self.random.choice(forms)
 
     # ------------------------------------------------------------------ statements

@@ -21,9 +21,9 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     EMPTY,
     MISSING,
-    Assign,
     Block,
     Call,
+    Extent,
     Index,
     Literal,
     Loop,
@@ -32,7 +32,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.types import Bool, Float32, Float64, Int8, Int64
+from finchlang.types import Bool, Float64, Int8, Int64
 
 S = "Scalar(0.0)"
 
@@ -150,10 +150,8 @@ def test_extent(memory: Memory) -> None:
     assert found["s"] == 4.0
     assert found.staged["Extent"] == 1
     text = "begin\ns .= 0.0\nfor i = 1:x\ns[] += 1\nend\nend"
-    with pytest.raises(AssertionError) if False else pytest.raises(FinchError) as error:
-        found = run_both(text, [], {"s": S}, memory, {"x": memory.number(2.5, Float64)})
-        raise found.error or AssertionError("no error")
-    assert error.value.kind == "type"
+    found = run_both(text, [], {"s": S}, memory, {"x": memory.number(2.5, Float64)})
+    assert found.error is not None and found.error.kind == "type"
 
 
 # ------------------------------------------------------------------------------- unfurl and access
@@ -174,11 +172,10 @@ def test_unfurl(memory: Memory) -> None:
     assert len(unfurled) == 2 * 2  # two tensors under two hosts
 
 
-@pytest.mark.parametrize("lo, hi, is_inside", [(1, 5, True), (5, 5, True), (6, 5, True), (9, 3, True)])
+@pytest.mark.parametrize("lo, hi", [(1, 5), (5, 5), (6, 5), (9, 3), (-3, -5)])
 @pytest.mark.parametrize("static", [True, False])
-def test_unfurl_inside(
-    memory: Memory, lo: int, hi: int, is_inside: bool, static: bool
-) -> None:
+def test_unfurl_inside(memory: Memory, lo: int, hi: int, static: bool) -> None:
+    """An empty loop is inside wherever it is."""
     numbers = {"lo": lo, "hi": hi}
     exprs = {k: const(v) if static else memory.number(v) for k, v in numbers.items()}
     text = "begin\ns .= 0.0\nfor i = lo:hi\ns[] += a[i]\nend\nend"
@@ -254,11 +251,11 @@ def test_assign_converts_or_refuses() -> None:
 
 def test_define() -> None:
     found = run_congruent(
-        kernel("s .= 0.0\nfor i = _\nlet v = x[i]\ns[] += v * v\nend\nend"),
+        kernel("s .= 0.0\nfor i = _\nlet v = x[i] + 1\ns[] += v * v\nend\nend"),
         {"x": np.array([2.0, 3.0]), "s": Scalar(0.0)},
     )
-    assert found["s"] == 13.0
-    assert found.rules["Define"] >= 1
+    assert found["s"] == 25.0
+    assert found.rules["Define"] == 2
     assert found.steps["load"] == 2
 
 
@@ -296,9 +293,8 @@ def test_sieve_on_a_constant_needs_no_branch(
 
 
 def test_sieve_needs_a_bool(memory: Memory) -> None:
-    with pytest.raises(FinchError) as error:
-        run_both("if n\ns[] += 1\nend", [], {"s": S}, memory, {"n": memory.number(3)})
-    assert error.value.kind == "type"
+    found = run_both("if n\ns[] += 1\nend", [], {"s": S}, memory, {"n": memory.number(3)})
+    assert found.error is not None and found.error.kind == "type"
 
 
 # ------------------------------------------------------------------------------------- life cycle
@@ -346,7 +342,7 @@ def test_freeze() -> None:
     )
     assert found["s"] == 3.0
     assert found.rules["Freeze"] == 2
-    assert found.session["t"].storage[0]["ptr"].tolist() == [0, 2]
+    assert found.session["t"].storage[0]["ptr"].tolist() == [0, 3]  # stored zeros are data
 
 
 def test_thaw() -> None:
@@ -374,7 +370,8 @@ def test_the_empty_block_is_done() -> None:
 def test_the_tracer_is_told_every_step() -> None:
     """Each rule's result is what the next rule gets, at the same depth."""
     told: list[Any] = []
-    program = Block((Sieve(Literal(True), EMPTY), Loop(Index("i"), parse_kernel("for i = 1:3\ns[] += 1\nend").extent, EMPTY)))
+    loop = Loop(Index("i"), Extent(Literal(1), Literal(3)), EMPTY)
+    program = Block((Sieve(Literal(True), EMPTY), loop))
 
     def tracer(name: str, before: Any, after: Any, depth: int) -> None:
         told.append((name, before, after, depth))
@@ -395,5 +392,3 @@ def test_terms_left_to_the_host_keep_their_types(memory: Memory) -> None:
         "interpret",
     )
     np.testing.assert_array_equal(found["y"], x + x)
-    assert Float32 != Float64 and isinstance(found.session["y"], np.ndarray)
-    assert Assign  # the statement that was run

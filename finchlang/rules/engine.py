@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from finchlang.host.build import const
+from finchlang.host.build import compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
 from finchlang.rewrite import children, map_children
+from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
 from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.tensors.level import TensorLike
@@ -178,11 +179,11 @@ def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
     extent = loop.extent
     if not isinstance(extent, Extent):
         return None
-    start, stop = _bound(extent.start), _bound(extent.stop)
+    start, stop = _limit(extent.start), _limit(extent.stop)
     return None if start is None or stop is None else (start, stop)
 
 
-def _bound(node: Node) -> Expr | None:
+def _limit(node: Node) -> Expr | None:
     if isinstance(node, Value):
         return node.expr if node.expr.type == Int64 else None
     if isinstance(node, Literal) and type(node.value) is int:
@@ -194,3 +195,19 @@ def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -
     """The loop over start..stop."""
     extent = Extent(Value(start), Value(stop))
     return Loop(loop.index, extent, loop.body if body is None else body, span=loop.span)
+
+
+def drop(_: object) -> None:
+    """Arms of a branch give nothing back."""
+
+
+def if_not_empty(state: State, start: Expr, stop: Expr, body: Any) -> None:
+    if at_most(start, stop):
+        body()
+    elif not less_than(stop, start):
+        state.host.branch(compare("le", start, stop), body)
+
+
+def bounded(term: Node) -> tuple[Expr, Expr] | None:
+    """The evaluated extent of a term that is a loop, else None."""
+    return bounds(term) if isinstance(term, Loop) else None

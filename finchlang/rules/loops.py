@@ -1,4 +1,5 @@
-"""The rules for loops and looplets (Finch'25 Fig 15, Looplets'23 section 6).
+"""The rules for loops and for looplets of any region: Extent, Thunk, Switch, Lookup, AcceptRun, Unfurl,
+Loop (Finch'25 Fig 15, Looplets'23 section 6).
 
 In these docstrings E[x] is a loop body in which the access with looplet x stands; a looplet that
 stands in several accesses is one looplet, and is lowered once for all of them.
@@ -8,33 +9,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.host.build import ONE, add, compare, maximum, op, sub
+from finchlang.host.build import ONE, compare, op
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     AcceptRun,
-    Jumper,
     Lookup,
     Looplet,
-    Phase,
-    Run,
-    Sequence,
-    Shift,
-    Spike,
-    Stepper,
-    Steps,
     Switch,
     Thunk,
-    set_end,
 )
 from finchlang.rewrite import accesses, mentions, substitute, walk
 from finchlang.rules.engine import (
     Machine,
     State,
     Step,
+    bounded,
     bounds,
     find,
-    find_all,
     find_looplets,
+    if_not_empty,
     is_at,
     put,
     rewrite_accesses,
@@ -42,7 +35,7 @@ from finchlang.rules.engine import (
     with_bounds,
 )
 from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
-from finchlang.rules.prove import at_most, greater, less_than, lesser
+from finchlang.rules.prove import at_most
 from finchlang.syntax import EMPTY, Access, Assign, Extent, Literal, Loop, Node, Value
 from finchlang.tensors.level import READ, UPDATE
 
@@ -76,73 +69,6 @@ def thunk(machine: Machine, term: Node, state: State) -> Step | None:
     return EMPTY, state
 
 
-@rule("Phase")
-def phase(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨loop(i, extent(a, b), E[access(phase(extent(c, d), body), j..., i)]), s⟩ →
-    ⟨loop(i, extent(max(a, c), min(b, d)), E[access(body, j..., i)]), s⟩"""
-    loop = _bounded(term)
-    found = find(term, Phase)
-    if loop is None or found is None:
-        return None
-    start, stop = loop
-    body = set_end(found.body, found.stop)
-    if found.start is not None:
-        start = state.host.let(greater(start, found.start), "start")
-    if found.stop is not None:
-        stop = state.host.let(lesser(stop, found.stop), "stop")
-    return put(with_bounds(term, start, stop), {id(found): body}), state  # type: ignore[arg-type]
-
-
-@rule("Shift")
-def shift(machine: Machine, term: Node, state: State) -> Step | None:
-    """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
-    loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
-    (Looplets'23 section 8)"""
-    found = find(term, Shift)
-    if found is None:
-        return None
-    return put(term, {id(found): _shifted(found.body, found.delta)}), state
-
-
-def _shifted(node: Any, delta: Expr) -> Any:
-    """A looplet with all its coordinates moved by `delta`."""
-
-    def moved(end: Expr | None) -> Expr | None:
-        return None if end is None else add(end, delta)
-
-    match node:
-        case Lookup(at):
-            return Lookup(lambda host, i: at(host, sub(i, delta)))
-        case Spike(body, tail, end):
-            return Spike(body, tail, moved(end))
-        case Phase(body, start, stop):
-            return Phase(Shift(body, delta), moved(start), moved(stop))
-        case Sequence(phases):
-            return Sequence(tuple(_shifted(p, delta) for p in phases))
-        case Switch(condition, head, tail):
-            return Switch(condition, Shift(head, delta), Shift(tail, delta))
-        case Thunk(preamble):
-
-            def enter(host: Any) -> Any:
-                body, epilogue = preamble(host)
-                return Shift(body, delta), epilogue
-
-            return Thunk(enter)
-        case Steps(seek, stride, current, following, last):
-            return type(node)(
-                None if seek is None else lambda host, i: seek(host, sub(i, delta)),
-                lambda host: add(stride(host), delta),
-                lambda host: Shift(current(host), delta),
-                following,
-                moved(last),
-            )
-        case AcceptRun(accept):
-            return AcceptRun(lambda host, a, b: accept(host, sub(a, delta), sub(b, delta)))
-        case Shift(body, more):
-            return Shift(body, add(delta, more))
-    return node  # a Run, or payload
-
-
 @rule("Switch")
 def switch(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
@@ -157,212 +83,6 @@ def switch(machine: Machine, term: Node, state: State) -> Step | None:
         machine.arm("SwitchFalse", put(term, {id(found): found.tail}), state),
     )
     return EMPTY, state
-
-
-@rule("Run")
-def run(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨loop(i, ext, E[access(run(body), j..., i)]), s⟩ → ⟨loop(i, ext, E[access(body, j...)]), s⟩"""
-    found = find(term, Run)
-    if found is None:
-        return None
-    return put(term, {id(found): found.body}, consume=True), state
-
-
-@rule("Spike")
-def spike(machine: Machine, term: Node, state: State) -> Step | None:
-    """A spike is a run, then a single value at its end:
-    loop(i, extent(a, b), E[access(spike(body, tail), j..., i)]) →
-    block(loop(i, extent(a, b - 1), E[access(run(body), j..., i)]), loop(i, extent(b, b), E[tail]))
-
-    All spikes of the loop are runs up to b - 1. At b, each is at its end or not."""
-    loop = _bounded(term)
-    found = find(term, Spike)
-    if loop is None or found is None:
-        return None
-    start, stop = loop
-    spikes = find_all(term, Spike)
-
-    def at_end() -> None:
-        # where a spike says nothing of its end, it is the end of this very region
-        fixed = {id(s): Spike(s.body, s.tail, s.end or stop) for s in spikes}
-        point = put(term, fixed)
-        if start is not stop:
-            runs = put(term, {id(s): Run(s.body) for s in spikes})
-            machine.run(with_bounds(runs, start, sub(stop, 1)), state)
-        _spike_point(machine, with_bounds(point, stop, stop), stop, state)
-
-    _if_not_empty(state, start, stop, at_end)
-    return EMPTY, state
-
-
-def _spike_point(machine: Machine, term: Loop, at: Expr, state: State) -> None:
-    """The single iteration at `at`: the first spike is at its end, or is a run still."""
-    found = find(term, Spike)
-    tail = put(term, {id(found): found.tail}, consume=True)
-    body = put(term, {id(found): Run(found.body)})
-    ended = compare("eq", found.end, at)
-    state.host.branch(
-        ended, lambda: _drop(machine.run(tail, state)), lambda: _drop(machine.run(body, state))
-    )
-
-
-def _drop(_: object) -> None:
-    """Arms of a branch give nothing back."""
-
-
-def _if_not_empty(state: State, start: Expr, stop: Expr, body: Any) -> None:
-    if at_most(start, stop):
-        body()
-    elif not less_than(stop, start):
-        state.host.branch(compare("le", start, stop), body)
-
-
-@rule("Sequence")
-def sequence(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
-    ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →
-    ⟨loop(i, ext, E[access(tail, j..., i)]), s'⟩"""
-    found = find(term, Sequence)
-    if found is None:
-        return None
-    (head, *tail) = found.phases
-    if not tail:
-        return put(term, {id(found): head}), state
-    state = machine.run(put(term, {id(found): head}), state)
-    after = tail[0]
-    if after.start is None and head.stop is not None:
-        after = Phase(after.body, add(head.stop, 1), after.stop)
-    return put(term, {id(found): Sequence((after, *tail[1:]))}), state
-
-
-@rule("Jumper")
-def jumper(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨⟨seek(a) of every jumper, t⟩⟩ → t', c = min(b, the largest stride),
-    ⟨loop(i, extent(a, c), E[the leader's body, the others as steppers]), (e, t', d)⟩ → s'  ⟹
-    ⟨loop(i, extent(a, b), E[jumper(seek, body, next)...]), (e, t, d)⟩ →
-    ⟨loop(i, extent(c + 1, b), E[jumper(seek, body, next)...]), s'⟩
-
-    The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2)."""
-    loop = _bounded(term)
-    jumpers = find_all(term, Jumper)
-    if loop is None or not jumpers:
-        return None
-    first, last = loop
-    host = state.host
-
-    def region(start: Expr) -> Expr:
-        for j in jumpers:
-            j.seek(host, start)
-        strides = [host.let(j.stride(host), "stride") for j in jumpers]
-        farthest = strides[0]
-        for stride in strides[1:]:
-            farthest = maximum(farthest, stride)
-        farthest = host.let(farthest, "farthest")
-        stop = host.let(lesser(last, farthest), "stop", lower=start)
-        _lead(machine, with_bounds(term, start, stop), jumpers, strides, farthest, state)  # type: ignore[arg-type]
-        return stop
-
-    _regions(state, first, last, region)
-    return EMPTY, state
-
-
-def _lead(
-    machine: Machine,
-    term: Node,
-    jumpers: list[Jumper],
-    strides: list[Expr],
-    farthest: Expr,
-    state: State,
-) -> None:
-    """The region with the first jumper whose stride is the largest as its leader."""
-
-    def choose(k: int) -> None:
-        leader = jumpers[k]
-        changes: dict[int, Any] = {
-            id(j): Stepper(j.seek, j.stride, j.body, j.next, j.last, j.positions) for j in jumpers
-        }
-        changes[id(leader)] = set_end(leader.body(state.host), strides[k])
-        machine.run(put(term, changes), state)
-
-    def attempt(k: int) -> None:
-        if k == len(jumpers) - 1:
-            choose(k)
-        else:
-            leads = compare("eq", strides[k], farthest)
-            state.host.branch(leads, lambda: choose(k), lambda: attempt(k + 1))
-
-    attempt(0)
-
-
-def _regions(state: State, first: Expr, last: Expr, region: Any) -> None:
-    """Run `region(start)`, which gives the end of the region it did, from `first` to `last`."""
-    host = state.host
-    if at_most(last, first):  # at most one coordinate
-        _if_not_empty(state, first, last, lambda: _drop(region(first)))
-        return
-    cell = host.cell(first, "at")
-
-    def body() -> None:
-        # inside the loop its condition holds
-        start = host.get(cell, lower=first, upper=last)
-        host.set(cell, add(region(start), 1))
-
-    host.loop(lambda: compare("le", host.get(cell), last), body)
-
-
-@rule("StepperSeek")
-def stepper_seek(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨⟨seek(a), t⟩⟩ → t'  ⟹
-    ⟨loop(i, extent(a, b), E[access(stepper(seek, body, next), j..., i)]), (e, t, d)⟩ →
-    ⟨loop(i, extent(a, b), E[access(stepper(body, next), j..., i)]), (e, t', d)⟩"""
-    loop = _bounded(term)
-    found = next((s for s in find_all(term, Stepper) if s.seek is not None), None)
-    if loop is None or found is None:
-        return None
-    start, stop = loop
-    if start is not ONE:  # at the first coordinate of all a stepper stands where it should
-        _if_not_empty(state, start, stop, lambda: found.seek(state.host, start))
-    sought = Stepper(None, found.stride, found.body, found.next, found.last, found.positions)
-    return put(term, {id(found): sought}), state
-
-
-@rule("StepperNext")
-def stepper_next(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨loop(i, ext, E[access(body, j..., i)]), (e, t, d)⟩ → (e', t', d), ⟨⟨next, t'⟩⟩ → t''  ⟹
-    ⟨loop(i, ext, E[access(stepper(body, next), j..., i)]), s⟩ →
-    ⟨loop(i, ext, E[access(stepper(body, next), j..., i)]), (e', t'', d)⟩
-
-    The region goes up to the smallest stride; each stepper that ends there moves on, once."""
-    loop = _bounded(term)
-    steppers = find_all(term, Stepper)
-    if loop is None or not steppers:
-        return None
-    first, last = loop
-    host = state.host
-    is_point = first is last
-
-    def region(start: Expr) -> Expr:
-        strides = [host.let(s.stride(host), "stride") for s in steppers]
-        stop = last
-        for stride in strides:
-            stop = stop if is_point else lesser(stop, stride)
-        stop = host.let(stop, "stop", lower=start)
-        bodies = {
-            id(s): set_end(s.body(host), stride)
-            for s, stride in zip(steppers, strides, strict=True)
-        }
-        machine.run(put(with_bounds(term, start, stop), bodies), state)  # type: ignore[arg-type]
-        if not is_point:  # what comes after a single coordinate seeks anyway
-            for s, stride in zip(steppers, strides, strict=True):
-                _advance(state, s, stride, stop)
-        return stop
-
-    _regions(state, first, last, region)
-    return EMPTY, state
-
-
-def _advance(state: State, stepper: Stepper, stride: Expr, stop: Expr) -> None:
-    state.host.branch(compare("eq", stride, stop), lambda: stepper.next(state.host))
 
 
 @rule("Lookup")
@@ -398,7 +118,7 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     found = find(term, AcceptRun)
     if found is None:
         return None
-    loop = _bounded(term)
+    loop = bounded(term)
     host = state.host
     if loop is None:
         sites = [a for a in _bound_accesses(term) if a.tensor is found]
@@ -416,7 +136,7 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         payload = found.body(host, start, stop)
         machine.run(put(term.body, {id(found): payload}, consume=True), state)
 
-    _if_not_empty(state, start, stop, whole)
+    if_not_empty(state, start, stop, whole)
     return EMPTY, state
 
 
@@ -488,7 +208,7 @@ def _check_range(
 def loop(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩"""
-    region = _bounded(term)
+    region = bounded(term)
     if region is None:
         return None
     assert isinstance(term, Loop)
@@ -498,12 +218,7 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
         machine.run(substitute(term.body, {term.index: Value(i)}), state)
 
     if at_most(stop, start):  # at most one iteration
-        _if_not_empty(state, start, stop, lambda: once(start))
+        if_not_empty(state, start, stop, lambda: once(start))
     else:
         state.host.count(start, stop, once, term.index.name)
     return EMPTY, state
-
-
-def _bounded(term: Node) -> tuple[Expr, Expr] | None:
-    """The evaluated extent of a term that is a loop, else None."""
-    return bounds(term) if isinstance(term, Loop) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from finchlang.rules import derived, expressions, loops, simplify, statements
+from finchlang.rules import derived, expressions, loops, regions, simplify, statements, steppers
 from finchlang.rules.engine import Rule
 
 #: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >
@@ -13,17 +13,17 @@ from finchlang.rules.engine import Rule
 RULES: tuple[Rule, ...] = (
     loops.extent,
     loops.thunk,
-    loops.shift,
-    loops.phase,
+    regions.shift,
+    regions.phase,
     loops.switch,
     simplify.simplify_rule,
-    loops.run,
-    loops.spike,
-    loops.sequence,
-    loops.jumper,
+    regions.run,
+    regions.spike,
+    regions.sequence,
+    steppers.jumper,
     derived.positions,
-    loops.stepper_seek,
-    loops.stepper_next,
+    steppers.stepper_seek,
+    steppers.stepper_next,
     loops.lookup,
     loops.accept_run,
     loops.unfurl,
