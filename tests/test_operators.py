@@ -64,7 +64,7 @@ def same(a: Any, b: Any, tolerance: float = 0.0) -> bool:
 
 
 def scalar(value: Any, type: Type) -> Any:
-    return type.dtype.type(value)
+    return type.dtype.type(type.wrap(value))
 
 
 # --------------------------------------------------------------------------- what NumPy would give
@@ -183,7 +183,7 @@ REFERENCES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
         for name in ("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p")
     },
     **{
-        name: (floats(getattr(np, name.replace("a", "arc", 1) if name[0] == "a" else name)), SAMPLE_TYPES)
+        name: (floats(getattr(np, name)), SAMPLE_TYPES)
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
     },
 }
@@ -216,7 +216,7 @@ def operands(arity: int, types: tuple[Type, ...]) -> list[tuple[tuple[Any, Type]
 def test_against_numpy(name: str) -> None:
     row = OPERATORS[name]
     reference, types = REFERENCES[name]
-    tolerance = 1e-6 if name in ("tan", "sinh", "cosh", "exp", "expm1") else 1e-7
+    tolerance = 1e-6  # Float32 functions differ in their last bit
     for values in operands(row.arity[1], types):
         with np.errstate(all="ignore"):
             wanted = reference(*values)
@@ -400,7 +400,8 @@ def test_distribution(row: Operator) -> None:
         ("*", {"identity": lambda t: 0}),
         ("min", {"identity": lambda t: 0}),
         ("max", {"annihilator": lambda t: t.lowest}),
-        ("~", {"inverse": "-"}),
+        ("xor", {"idempotent": True}),
+        ("^", {"associative": True}),
         ("overwrite", {"commutative": True}),
     ],
 )

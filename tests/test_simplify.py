@@ -319,6 +319,23 @@ def test_collapsed_loops_do_what_loops_do(op: str, fill: Any, v: Any, n: int) ->
     assert found["s"] == expected and found.steps["count"] == 0
 
 
+@pytest.mark.parametrize("v", [True, False])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_repeated_product_of_bools_is_a_bool(v: bool, n: int) -> None:
+    memory = Memory()
+    numbers = {"n": memory.number(n), "v": memory.number(v, Bool)}
+    text = "begin\ns .= true\nfor i = 1:n\ns[] *= v\nend\nend"
+    found = run_both(text, [], {"s": "Scalar(true)"}, memory, numbers)
+    assert found.error is None and found["s"] is (v or n == 0)
+
+
+def test_repeated_bools_are_counted() -> None:
+    memory = Memory()
+    numbers = {"n": memory.number(5), "v": memory.number(True, Bool)}
+    text = "begin\ns .= 0\nfor i = 1:n\ns[] += v\nend\nend"
+    assert run_both(text, [], {"s": "Scalar(0)"}, memory, numbers)["s"] == 5
+
+
 # ---------------------------------------------------------------------------- simplified is equal
 
 VARIABLES = tuple(Var(name, Float64) for name in "xyz")

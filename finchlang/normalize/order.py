@@ -86,7 +86,7 @@ class _Order:
         followed = [_follows(loops[by_index[i]]) for i in outermost_first]
         wanted = list(dict.fromkeys(by_index[i] for i in followed if i in by_index))
         repeated = [n for n, loop in enumerate(loops[: last + 1]) if not is_single(loop.extent)]
-        if wanted == repeated:
+        if wanted == repeated and self.is_nested(outermost_first, followed, by_index):
             return
         extra = [n for n in repeated if n not in wanted]
         if extra:
@@ -95,6 +95,17 @@ class _Order:
         else:
             message = f"`{self.shown(access)}` is written across the order of its loops"
         raise self.error(message, access, phase)
+
+    def is_nested(
+        self, indices: tuple[Node, ...], followed: list[Index | None], by_index: dict[Node, int]
+    ) -> bool:
+        """Whether no mode's loop stands in the loop that an inner mode's index follows: each time
+        round that, the same fiber would be begun anew."""
+        for mode, index in enumerate(indices):
+            inner = [by_index[i] for i in followed[mode + 1 :] if i in by_index]
+            if any(n < by_index[index] for n in inner):
+                return False
+        return True
 
     def shown(self, access: Access) -> str:
         name = root(access.tensor)

@@ -223,7 +223,8 @@ def _repeat(node: Node, times: Node) -> Node | None:
             if row is None or row.repeated is None:
                 return None
             product = Call(Variable(row.repeated), (value, times))
-            return Assign(target, op, product, span=node.span)
+            once = Call(op, (target, value))  # a product of Bools stays a Bool, as one step does
+            return Assign(target, op, _typed(product, once), span=node.span)
         case Sieve(condition, body):
             inner = _repeat(body, times)
             return inner and Sieve(condition, inner, span=node.span)

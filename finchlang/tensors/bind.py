@@ -48,8 +48,10 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     buffers: list[Buffer] = []
     counters: list[tuple[Cell, Var]] = []
     stores: list[tuple[Level, dict[str, Buffer], dict[str, Cell]]] = []
-    for depth, part in enumerate(level.levels()):
-        suffix = str(order - depth) if depth < order else ""
+    mode = order
+    for part in level.levels():
+        suffix = "" if part.is_leaf else str(mode)
+        mode -= part.modes
         own = {n: Buffer(f"{name}_{n}{suffix}", t or part.own_type) for n, t in part.arrays}
         cells: dict[str, Cell] = {}
         for counter, type in part.counters:
@@ -99,8 +101,8 @@ def scatter(
     values, given = iter(outputs[order:]), iter(arrays)
     count = 1
     storage: list[dict[str, Any]] = []
-    for depth, part in enumerate(bound.level.levels()):
-        size = tensor.shape[order - 1 - depth] if depth < order else 1
+    sizes = bound.level.sizes(tensor.shape)
+    for part, size in zip(bound.level.levels(), sizes, strict=True):
         own: dict[str, Any] = {name: next(given) for name, _ in part.arrays}
         own |= {name: next(values) for name, _ in part.counters}
         for name, used in part.used(own, count, size).items():

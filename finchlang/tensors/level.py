@@ -57,7 +57,22 @@ class Level:
     @property
     def order(self) -> int:
         """The number of dimensions."""
-        return sum(1 for _ in self.levels()) - 1
+        return sum(level.modes for level in self.levels())
+
+    @property
+    def modes(self) -> int:
+        """The number of dimensions this level itself has: one, but for coordinate and packed levels."""
+        return 0 if self.is_leaf else 1
+
+    def sizes(self, shape: tuple[int, ...]) -> list[Any]:
+        """The sizes of this level and those below, for a tensor of `shape`: an integer for a level
+        of one mode, a tuple (first mode first) for one of several, 1 for the leaf."""
+        sizes: list[Any] = []
+        for level in self.levels():
+            own = shape[len(shape) - level.modes :]
+            sizes.append(own[0] if len(own) == 1 else own or 1)
+            shape = shape[: len(shape) - level.modes]
+        return sizes
 
     @property
     def leaf(self) -> Level:
@@ -139,7 +154,8 @@ class Level:
     ) -> tuple[dict[str, Any], np.ndarray, int]:
         """Storage for entries at `coordinates` (0-based, of this level's dimension `size`) in the
         fibers at `positions` (of `count`), sorted by both. Gives the arrays, the position of each
-        entry in the child and the number of positions there."""
+        entry in the child and the number of positions there. A level of several modes takes a row
+        of coordinates for each, first mode first, and its sizes in a tuple; so do the others."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def unpack(
@@ -246,7 +262,8 @@ class Fiber(TensorLike):
 
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
         """The subfiber at `position` of the child level."""
-        return Fiber(self.store.child, self.dims[:-1], position, dirty, self.mode)
+        dims = self.dims[: len(self.dims) - self.level.modes]
+        return Fiber(self.store.child, dims, position, dirty, self.mode)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         return self.level.unfurl(

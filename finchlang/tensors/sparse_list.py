@@ -87,7 +87,10 @@ class SparseList(Level):
 
         def epilogue(host: Host) -> None:
             written = host.let(sub(host.get(store.stored), first), "written")
-            host.store(store.ptr, add(fiber.position, 1), written)
+            place = add(fiber.position, 1)
+            # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+            count = add(host.load(store.ptr, place, "count", Int64), written)
+            host.store(store.ptr, place, host.let(count, "count"))
             if fiber.dirty is not None:
                 parent = fiber.dirty
                 host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))

@@ -104,10 +104,11 @@ class Tensor:
         """The stored leaves: 0-based coordinates (order x number of leaves) and their values."""
         positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
         levels = list(self.format.levels())
-        for depth, level in enumerate(levels[:-1]):
-            size = self.shape[self.order - 1 - depth]
-            which, here, positions = level.unpack(self.storage[depth], positions, size)
-            coordinates = np.vstack((here[None, :], coordinates[:, which]))
+        sizes = self.format.sizes(self.shape)
+        for level, storage, size in zip(levels[:-1], self.storage, sizes, strict=False):
+            which, here, positions = level.unpack(storage, positions, size)
+            rows = here.reshape(level.modes, -1)
+            coordinates = np.vstack((rows, coordinates[:, which]))
         return coordinates, levels[-1].unpack_values(self.storage[-1], positions)  # type: ignore
 
     def to_numpy(self) -> np.ndarray:
@@ -149,13 +150,13 @@ class Tensor:
         if self.checked:
             return
         count = 1
-        for depth, level in enumerate(self.format.levels()):
-            size = self.shape[self.order - 1 - depth] if depth < self.order else 1
-            problem = level.validate(self.storage[depth], count, size)
+        sizes = self.format.sizes(self.shape)
+        for level, storage, size in zip(self.format.levels(), self.storage, sizes, strict=True):
+            problem = level.validate(storage, count, size)
             if problem is not None:
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
-            if depth < self.order:
-                count = level.child_count(self.storage[depth], count, size)
+            if not level.is_leaf:
+                count = level.child_count(storage, count, size)
         self.checked = True
 
     def __repr__(self) -> str:
@@ -259,9 +260,12 @@ def _pack(
     positions, count = np.zeros(len(values), np.int64), 1
     levels = list(format.levels())
     try:
-        for depth, level in enumerate(levels[:-1]):
-            mode = len(shape) - 1 - depth
-            arrays, positions, count = level.pack(positions, coordinates[mode], count, shape[mode])
+        end = len(shape)
+        for level, size in zip(levels[:-1], format.sizes(shape), strict=False):
+            own = coordinates[end - level.modes : end]
+            end -= level.modes
+            given = own[0] if level.modes == 1 else own
+            arrays, positions, count = level.pack(positions, given, count, size)
             storage.append(level.empty() | arrays)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     except (MemoryError, OverflowError, ValueError):
