@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.denote import denote
-from finchlang.handles import Handle, Handles
+from finchlang.handles import Handle, Handles, check_memory
 from finchlang.kernel import Kernel
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.normalize import Format
@@ -186,7 +186,8 @@ class Session:
             return self._yielded(kernel.normalized.yields, environment)
         names = kernel.tensors
         tensors = [handles[name].stored for name in names]
-        self._check_overlap(kernel, tensors)
+        written = [n for n, w in zip(names, kernel.written, strict=True) if w]
+        check_memory({name: handles[name] for name in names}, written)
         for tensor in tensors:
             if isinstance(tensor, Tensor):
                 tensor.validate()
@@ -195,9 +196,8 @@ class Session:
             self._execute(node, kernel, tensors, values)
         except FinchError as error:
             raise error.at(node.span) from None
-        for name, written in zip(names, kernel.written, strict=True):
-            if written:
-                self._publish(name, handles[name], environment)
+        for name in written:
+            self._publish(name, handles[name], environment)
         if self.engine == "native":
             types = {name: type(value) for name, value in numbers.items()}
             self._plans[id(node)] = _Plan(node, kernel, handles, types)
@@ -257,18 +257,6 @@ class Session:
             self.observer.kernel(KernelEvent(node, found[1]))
         return found[1]
 
-    def _check_overlap(self, kernel: Kernel, tensors: list[Any]) -> None:
-        """Two names of one kernel may share memory only if neither is written."""
-        written = [t for t, w in zip(tensors, kernel.written, strict=True) if w]
-        for tensor in written:
-            sharing = [n for n, t in zip(kernel.tensors, tensors, strict=True) if t is tensor]
-            if len(sharing) > 1:
-                raise FinchError(
-                    "life cycle",
-                    f"{' and '.join(sharing)} are the same tensor, and the kernel writes it",
-                    hint="copy(...) makes a tensor of its own",
-                )
-
     def _publish(self, name: str, handle: Handle, environment: Environment) -> None:
         value = handle.publish()
         if value is not handle.value:
@@ -290,6 +278,7 @@ class Session:
         }
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         results = denote(node.program, bindings)
+        check_memory(handles, results)
         for name, result in results.items():
             handle = handles[name]
             _store_dense(handle, result)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from finchlang.normalize import Format
+from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
 
 
@@ -25,6 +27,16 @@ class Handle:
         self._parts = _parts(value)
         self._own = self.stored.storage[-1].get("val") if isinstance(self.stored, Tensor) else None
         self.in_place = _is_in_place(value, self)
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arrays the value is kept in."""
+        if isinstance(self.value, np.ndarray):
+            return [self.value]
+        if self._parts:
+            return list(self._parts)
+        if not isinstance(self.stored, Tensor):
+            return []
+        return [a for part in self.stored.storage for a in part.values() if isinstance(a, np.ndarray)]
 
     def is_current(self) -> bool:
         """Whether the value's memory still is what this handle was made for."""
@@ -74,6 +86,29 @@ def _parts(value: Any) -> tuple[Any, ...]:
     if getattr(value, "format", "") in ("csc", "csr") and hasattr(value, "indptr"):
         return value.data, value.indices, value.indptr
     return ()
+
+
+def check_memory(handles: dict[str, Handle], written: Iterable[str]) -> None:
+    """Check that what a kernel writes may be written, and is nothing that it has by another name too.
+
+    Raises FinchError of kind "type" for a read-only array, "life cycle" for shared memory.
+    """
+    arrays = {name: handle.arrays() for name, handle in handles.items()}
+    for name in written:
+        if not all(array.flags.writeable for array in arrays[name]):
+            hint = f"{name} = copy({name}) makes one of its own"
+            raise FinchError("type", f"{name} is a read-only array, and the kernel writes it", None, hint)
+        for other, handle in handles.items():
+            same = handle.stored is handles[name].stored
+            if other == name or not (same or _share(arrays[name], arrays[other])):
+                continue
+            what = "the same tensor" if same else "views of the same memory"
+            message = f"{name} and {other} are {what}, and the kernel writes it"
+            raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
+
+
+def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:
+    return any(np.may_share_memory(a, b) and np.shares_memory(a, b) for a in some for b in others)
 
 
 class Handles:

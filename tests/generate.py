@@ -122,7 +122,7 @@ class _Generator:
     def pick_type(self, output: bool) -> Type:
         pick = self.random.choice
         if self.kind == "bool":
-            return TYPES["Bool"] if self.chance(0.8) else pick(INTEGERS)
+            return TYPES["Bool"]
         if self.kind == "int":
             return TYPES["Int64"] if self.chance(0.5) else pick(INTEGERS)
         floats = TYPES["Float64"] if self.chance(0.8) else TYPES["Float32"]
@@ -240,7 +240,7 @@ class _Generator:
         if found and self.chance(0.5):
             return self.random.choice(found)
         if order is None:
-            order = self.random.choices((0, 1, 2, 3, 4), (1, 5, 6, 0.5, 0.1))[0] if dims else 0
+            order = self.random.choices((0, 1, 2, 3, 4), (1, 5, 6, 0.4, 0.1))[0] if dims else 0
         return self.new(tuple(self.random.choice(dims) for _ in range(order)))
 
     def access(self, nest: _Nest) -> str:
@@ -378,7 +378,7 @@ class _Generator:
             for k in self.known.values()
             if k.plain and k.usable and len(k.dims) == order and k.name not in nest.reads
         ]
-        old = [k for k in old if k.name not in nest.writes]
+        old = [k for k in old if k.name not in nest.writes and self.is_output(k.type)]
         if old and self.chance(0.35):
             known = self.random.choice(old)
             if known.dims == dims and not (known.declared and known.written and self.chance(0.95)):
@@ -387,6 +387,10 @@ class _Generator:
         declare = self.chance(0.7)
         known = self.new(dims, output=True, stale=declare)
         return (self.declared(known, dims) if declare else []), known, indices
+
+    def is_output(self, type: Type) -> bool:
+        """Whether what this kind of program computes can be kept as `type`."""
+        return type.is_float or self.kind not in ("float", "minplus")
 
     def declared(self, known: _Known, dims: tuple[str, ...]) -> list[str]:
         """The declaration of a tensor that will be written over `dims`."""
@@ -428,9 +432,9 @@ class _Generator:
         return [*first, *(i for i in rest if i not in first)]
 
     def nest(self, fewest: int = 0) -> _Nest:
-        count = max(fewest, self.random.choices((0, 1, 2, 3, 4), (1, 6, 8, 3, 0.2))[0])
+        count = max(fewest, self.random.choices((0, 1, 2, 3, 4), (1, 7, 8, 1.5, 0.1))[0])
         nest = _Nest({i: self.random.choice("mnp") for i in LETTERS[:count]})
-        nest.budget = self.random.choices((1, 2, 3), (4, 5, 1.5))[0]
+        nest.budget = self.random.choices((1, 2, 3), (4, 5, 0.7))[0]
         return nest
 
     def statement(self) -> list[str]:
@@ -454,6 +458,7 @@ class _Generator:
             if not second.is_sequential:
                 before += more
                 targets.append((second, at))
+                self.operator(second, nest)
         body = self.body(nest, targets)
         ordered = [at for known, at in targets if known.is_sequential and known.declared]
         return [*before, *self.loops(nest, self.order_of(nest, ordered), body)]
@@ -466,8 +471,8 @@ class _Generator:
         for known, at in targets:
             if not known.declared:
                 nest.bound.update(at)
-        lines = [self.assignment(nest, *self.random.choice(targets))]
-        lines += [self.assignment(nest, *t) for t in targets if self.chance(0.3)]
+        lines = [self.assignment(nest, *t) for t in targets]
+        lines += [self.assignment(nest, *t) for t in targets if self.chance(0.2)]
         lines = [self.sieved(nest, line) for line in lines]
         if self.chance(0.15):
             lines = [f"if {self.condition(nest)}", *lines, "end"]

@@ -479,8 +479,8 @@ Draw = Callable[[st.SearchStrategy], Any]
 class RandomNests:
     """Draws nests; `log` counts the preambles and epilogues of thunks that have both."""
 
-    def __init__(self, draw: Draw, memory: Memory):
-        self.draw, self.memory = draw, memory
+    def __init__(self, draw: Draw, memory: Memory, values: Any = VALUES):
+        self.draw, self.memory, self.values = draw, memory, values
         self.log = memory.array([0, 0], name="log")
 
     def nest(self, regions: list[Region], depth: int) -> Nest:
@@ -494,7 +494,7 @@ class RandomNests:
 
     def payload(self, number: int) -> Payload:
         static = self.draw(st.booleans())
-        values = self.draw(st.lists(VALUES, min_size=number, max_size=number))
+        values = self.draw(st.lists(self.values, min_size=number, max_size=number))
         return Payload(self.memory, values, static)
 
     def run(self, regions: list[Region]) -> Nest:
@@ -502,7 +502,7 @@ class RandomNests:
 
     def lookup(self, regions: list[Region]) -> Nest:
         lengths = [max(0, high - low + 1) for low, high in regions]
-        values = [self.draw(st.lists(VALUES, min_size=n, max_size=n)) for n in lengths]
+        values = [self.draw(st.lists(self.values, min_size=n, max_size=n)) for n in lengths]
         return LookupNest(self.memory, regions, values)
 
     def spike(self, regions: list[Region]) -> Nest:

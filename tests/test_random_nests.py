@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from looplet_nests import Handmade, Memory, Nest, Outcome, RandomNests, run_both
+from looplet_nests import Handmade, Memory, Nest, Outcome, RandomNests, run_both, vector
+
+from finchlang.host.build import ZERO, cast, const
+from finchlang.looplets import set_end
+from finchlang.syntax import Literal
+from finchlang.tensors.wrappers import map_payloads
+from finchlang.types import Int64
 
 #: expressions over a, b, c as a kernel writes them and as NumPy computes them
 EXPRESSIONS: dict[str, tuple[int, Callable[..., Any]]] = {
@@ -104,6 +110,66 @@ def test_idempotent_reductions(op: str, unit: str, meaning: Any, data: st.DataOb
     a, b = case.dense()
     initial = float(unit.replace("Inf", "inf"))
     assert found["s"] == meaning(a + b, initial=initial)
+
+
+class Columns:
+    """A matrix: an outer nest over its columns, whose payloads are the instances of an inner nest."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy], Any], name: str, rows: int, width: int):
+        self.memory, number = Memory(), 3
+        ids = st.integers(0, number - 1).map(float)
+        self.outer = RandomNests(draw, self.memory, ids).nest([(1, width)], 3)
+        self.inner = RandomNests(draw, self.memory).nest([(1, rows)] * number, 2)
+        self.rows = self.memory.number(rows, lower=ZERO)
+        columns = self.memory.number(width, lower=ZERO)
+        self.tensor = Handmade(
+            name,
+            (self.rows, columns),
+            lambda host, stop, mode: map_payloads(
+                self.column, set_end(self.outer.looplet(host, ZERO), columns)
+            ),
+        )
+
+    def column(self, payload: Any) -> Handmade:
+        """The column that a payload of the outer nest names by its number."""
+        known = isinstance(payload, Literal)
+        k = const(int(payload.value)) if known else cast(payload.expr, Int64)
+        return vector(
+            "column", self.rows, lambda host: set_end(self.inner.looplet(host, k), self.rows)
+        )
+
+    def dense(self) -> np.ndarray:
+        columns = [self.inner.dense(int(k)) for k in self.outer.dense(0)]
+        return np.array(columns, float).reshape(len(columns), self.rows.held).T
+
+
+#: kernels over two matrices, and what they mean
+NESTED: dict[str, Callable[..., Any]] = {
+    "s[] += a[i, j] * b[i, j]": lambda a, b: (a * b).sum(),
+    "s[] += a[i, j] + b[i, j]": lambda a, b: (a + b).sum(),
+    "s[] += 3 * a[i, j]": lambda a, b: 3 * a.sum(),
+    "if uptrimask()[i, j]\ns[] += a[i, j]\nend": lambda a, b: np.triu(a).sum(),
+    "s[] <<max>>= a[i, j]": lambda a, b: a.max(initial=0.0),
+    "let v = a[i, j] + 1\ns[] += v * b[i, j]\nend": lambda a, b: ((a + 1) * b).sum(),
+}
+
+
+@pytest.mark.parametrize("which", ["all", "paper"])
+@SLOWLY
+@given(data=st.data())
+def test_nests_of_nests(which: str, data: st.DataObject) -> None:
+    rows, width = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 4))
+    a, b = (Columns(data.draw, name, rows, width) for name in "ab")
+    memory = Memory()
+    memory.arrays = {**a.memory.arrays, **b.memory.arrays}
+    statement = data.draw(st.sampled_from(list(NESTED)))
+    text = f"begin\ns .= 0.0\nfor j = 1:n\nfor i = 1:m\n{statement}\nend\nend\nend"
+    numbers = {"m": memory.number(rows), "n": memory.number(width)}
+    matrix = "Dense(Dense(Element(0.0)))"
+    tensors = [a.tensor, b.tensor]
+    found = run_both(text, tensors, {"s": "Scalar(0.0)"}, memory, numbers, which, matrix)
+    assert found.error is None
+    assert found["s"] == NESTED[statement](a.dense(), b.dense())
 
 
 @SLOWLY

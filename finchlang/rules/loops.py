@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.host.build import ONE, compare, op
+from finchlang.host.build import ONE, add, compare, op, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     AcceptRun,
@@ -36,6 +36,7 @@ from finchlang.rules.engine import (
 )
 from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
 from finchlang.rules.prove import at_most
+from finchlang.rules.simplify import repeat
 from finchlang.syntax import EMPTY, Access, Assign, Extent, Literal, Loop, Node, Value
 from finchlang.tensors.level import READ, UPDATE
 
@@ -114,27 +115,29 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
 
-    where nothing else depends on i. With an index that has a value, the run is that one coordinate."""
-    found = find(term, AcceptRun)
-    if found is None:
-        return None
-    loop = bounded(term)
+    where nothing else depends on i. Several writers accept together; what else the loop does is what
+    it does b - a + 1 times. With an index that has a value, the run is that one coordinate."""
     host = state.host
-    if loop is None:
-        sites = [a for a in _bound_accesses(term) if a.tensor is found]
-        if not sites:
-            return None
-        at = evaluate(sites[0].indices[-1], state)
-        return put(term, {id(found): found.body(host, at, at)}, consume=True), state
-    assert isinstance(term, Loop)
-    others = rewrite_accesses(lambda a: EMPTY if a.tensor is found else a, term.body)
-    if mentions(others, term.index) or any(a is not found for a in find_looplets(term)):
+    for site in _bound_accesses(term):
+        if isinstance(site.tensor, AcceptRun):
+            at = evaluate(site.indices[-1], state)
+            payload = site.tensor.body(host, at, at)
+            return put(term, {id(site.tensor): payload}, consume=True), state
+    found = find_looplets(term)
+    loop = bounded(term)
+    if loop is None or not found or not all(isinstance(x, AcceptRun) for x in found):
         return None
+    assert isinstance(term, Loop)
     start, stop = loop
+    others = rewrite_accesses(lambda a: EMPTY if a.tensor in found else a, term.body)
+    length = Value(add(sub(stop, start), ONE))
+    body = repeat(term.body, length, lambda assign: assign.target.tensor in found)
+    if body is None or mentions(others, term.index):
+        return None
 
     def whole() -> None:
-        payload = found.body(host, start, stop)
-        machine.run(put(term.body, {id(found): payload}, consume=True), state)
+        payloads = {id(x): x.body(host, start, stop) for x in found}  # type: ignore[attr-defined]
+        machine.run(put(body, payloads, consume=True), state)
 
     if_not_empty(state, start, stop, whole)
     return EMPTY, state

@@ -9,7 +9,7 @@ from typing import Any
 from finchlang.algebra import Operator, literal_type, operator
 from finchlang.host.build import ONE, add, compare, const, sub
 from finchlang.host.ir import Const, Expr
-from finchlang.rewrite import block, map_children, mentions, substitute
+from finchlang.rewrite import block, map_children, mentions, substitute, walk
 from finchlang.rules.engine import Machine, State, Step, bounds, rule
 from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import less_than
@@ -99,6 +99,8 @@ def _call(node: Call) -> Node | None:
     if _MISSING in args and not row.lazy_missing:
         return _MISSING
     if row.selects and isinstance(args[0], Literal):
+        if args[0] == _MISSING:
+            return _MISSING
         return _typed(args[1] if args[0].value else args[2], node)
     if all(isinstance(a, Literal) and literal_type(a) is not None for a in args):
         return _fold(row, node)
@@ -207,14 +209,21 @@ def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
     if mentions(loop.body, loop.index):
         return None
     length = add(sub(stop, start), ONE)
-    repeated = _repeat(loop.body, Value(length))
+    repeated = repeat(loop.body, Value(length))
     if repeated is None:
         return None
     return Sieve(Value(compare("le", start, stop)), repeated, span=loop.span)
 
 
-def _repeat(node: Node, times: Node) -> Node | None:
-    """A statement that does what `node` does when it is run `times` times (at least once)."""
+def _never(_: Assign) -> bool:
+    return False
+
+
+def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> Node | None:
+    """A statement that does what `node` does when it is run `times` times (at least once), or None.
+    Assignments for which `once` holds do so already."""
+    if all(once(n) for n in walk(node) if isinstance(n, Assign)):
+        return node if once is not _never else None
     match node:
         case Assign(target, op, value):
             row = operator(op)
@@ -226,27 +235,29 @@ def _repeat(node: Node, times: Node) -> Node | None:
             once = Call(op, (target, value))  # a product of Bools stays a Bool, as one step does
             return Assign(target, op, _typed(product, once), span=node.span)
         case Sieve(condition, body):
-            inner = _repeat(body, times)
+            inner = repeat(body, times, once)
             return inner and Sieve(condition, inner, span=node.span)
         case Define(variable, value, body):
-            inner = _repeat(body, times)
+            inner = repeat(body, times, once)
             return inner and Define(variable, value, inner, span=node.span)
         case Loop(index, extent, body):
-            inner = _repeat(body, times)
+            inner = repeat(body, times, once)
             return inner and Loop(index, extent, inner, span=node.span)
-        case Block(statements) if _write_apart(statements):
-            parts = [_repeat(s, times) for s in statements]
+        case Block(statements) if _write_apart(statements, once):
+            parts = [repeat(s, times, once) for s in statements]
             if all(p is not None for p in parts):
                 return Block(tuple(p for p in parts if p is not None))
     return None
 
 
-def _write_apart(statements: tuple[Node, ...]) -> bool:
-    """Whether the statements are assignments to different tensors."""
+def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -> bool:
+    """Whether the statements are assignments, and those that are repeated to different tensors."""
     stores: list[object] = []
     for statement in statements:
         if not isinstance(statement, Assign):
             return False
+        if once(statement):
+            continue
         tensor = statement.target.tensor
         stores.append(tensor.store if isinstance(tensor, Fiber) else tensor)
     kinds = all(isinstance(s, Variable) for s in stores) or not any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from finchlang.algebra import operator
-from finchlang.host.build import ONE, ZERO, cast
+from finchlang.host.build import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.rewrite import substitute
@@ -13,6 +13,7 @@ from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import (
     evaluate,
     evaluate_extent,
+    fail_unless,
     is_ready,
     resolve,
 )
@@ -35,7 +36,7 @@ from finchlang.syntax import (
 )
 from finchlang.syntax import Node as Term
 from finchlang.tensors.level import READ, UPDATE, Fiber
-from finchlang.types import can_store
+from finchlang.types import Float64, can_store
 
 
 @rule("Block")
@@ -132,6 +133,7 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     host, store, level = state.host, fiber.store, fiber.level
     # an extent that is empty makes a dimension of size 0
     dims = tuple(host.let(greater(evaluate_extent(d, state)[1], ZERO)) for d in term.dims)
+    _check_room(fiber, dims, term, state)
     level.declare(host, store, dims)
     level.assemble(host, store, dims, ZERO, ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
@@ -140,6 +142,29 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
         level.refill(host, store, dims, ONE, _init(term, fiber, state))
     new = replace(fiber, dims=dims, mode=UPDATE)
     return EMPTY, state.with_tensors({term.tensor.name: new})
+
+
+#: more positions in a row than any machine has memory for; well below where Int64 wraps around
+_MOST_POSITIONS = 2.0**48
+
+
+def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: Declare, state: State) -> None:
+    """Levels that have a place for every coordinate multiply their sizes: that must not overflow.
+    (What is too much for the memory is noticed when storage grows.)"""
+    run: list[Expr] = []
+    for level, dim in zip(fiber.level.levels(), (*reversed(dims), None), strict=True):
+        if dim is not None and not level.is_sequential:
+            run.append(dim)
+            continue
+        if len(run) > 1 or (run and dim is not None):
+            room = cast(run[0], Float64)
+            for size in run[1:]:
+                room = op("mul", room, cast(size, Float64))
+            fits = compare("le", room, const(_MOST_POSITIONS, Float64))
+            sizes = " x ".join("{}" for _ in dims)
+            message = f"no memory for a {sizes} tensor"
+            fail_unless(state.host, fits, "resource", message, dims, term.span)
+        run = []
 
 
 def is_ready_extent(node: Term) -> bool:

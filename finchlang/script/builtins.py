@@ -12,7 +12,7 @@ import numpy as np
 
 from finchlang.algebra import OPERATORS
 from finchlang.script.files import fread, fwrite
-from finchlang.script.show import kind_of, text
+from finchlang.script.show import kind_of, size_text, text
 from finchlang.script.tensors import (
     construct_tensor,
     convert,
@@ -132,13 +132,20 @@ def _sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
 def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
     if not is_number(value):
         raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
-    return np.full(_sizes(sizes)[1], value, order="F")
+    return _full(_sizes(sizes)[1], value, None)
+
+
+def _full(sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
+    try:
+        return np.full(sizes, value, dtype, order="F")
+    except (MemoryError, OverflowError, ValueError):
+        raise FinchError("resource", f"no memory for an array of size {size_text(sizes)}") from None
 
 
 def _constant(value: int) -> Callable[..., np.ndarray]:
     def make(*args: Any) -> np.ndarray:
         type, sizes = _sizes(args)
-        return np.full(sizes, value, type.dtype, order="F")
+        return _full(sizes, value, type.dtype)
 
     return make
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import add, mul, sub
+from finchlang.host.build import ZERO, add, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup
 from finchlang.source import FinchError
 from finchlang.syntax import Node
+from finchlang.tensors.compare import each_equal
 from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.tensors.pattern import Pattern
 
@@ -24,6 +25,7 @@ class Dense(Level):
     lvl: Level
 
     is_dense: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("follow",)
 
     def __post_init__(self) -> None:
@@ -54,6 +56,31 @@ class Dense(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        size = dims[-1]
+        a, b = host.let(mul(p, size), "a"), host.let(mul(q, size), "b")
+
+        def one(k: Expr) -> Expr:
+            return self.lvl.equal(
+                host, store.child, dims[:-1], host.let(add(a, k)), host.let(add(b, k))
+            )
+
+        return each_equal(host, size, one)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        size = dims[-1]
+        a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
+
+        def one(k: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], host.let(add(a, k)), host.let(add(b, k)))
+
+        host.count(ZERO, sub(size, 1), one, "k")
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        self.lvl.truncate(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         def body(host: Host, i: Expr) -> Node:

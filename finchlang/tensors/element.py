@@ -12,6 +12,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Value
+from finchlang.tensors.compare import same_value
 from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.types import TYPES, Bool, Float64, Int64, Type, type_of_value
 
@@ -43,6 +44,7 @@ class Element(Level):
 
     arrays: ClassVar = (("val", None),)
     is_leaf: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", typed_literal(self.value))
@@ -79,6 +81,17 @@ class Element(Level):
         pass
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        pass
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        host.store(store.val, target, host.load(store.val, source, "val"))
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:

@@ -40,6 +40,10 @@ class Level:
     #: protocols a read may ask for, the default first
     protocols: ClassVar[tuple[str, ...]] = ("walk",)
     is_leaf: ClassVar[bool] = False
+    #: whether frozen fibers of this level can be compared and moved: `equal`, `move`, `truncate`
+    is_comparable: ClassVar[bool] = False
+    #: whether equal neighbours are stored as one: then `pack_merged` takes the place of `pack`
+    merges: ClassVar[bool] = False
 
     @property
     def child(self) -> Level:
@@ -147,6 +151,23 @@ class Level:
         """Set the value of a leaf, and the dirty bit."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
+    # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        """Whether the frozen fibers at positions p and q hold the same."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        """Make the fiber at `target` the frozen fiber at `source`, which lies above. All that are
+        kept are moved in turn, each to the position after the one before."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        """Forget the frozen fibers from position `count` on."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
     def pack(
@@ -156,6 +177,19 @@ class Level:
         fibers at `positions` (of `count`), sorted by both. Gives the arrays, the position of each
         entry in the child and the number of positions there. A level of several modes takes a row
         of coordinates for each, first mode first, and its sizes in a tuple; so do the others."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        """As `pack`, storing equal neighbours as one: two entries have the same number in `contents`
+        if the subfibers they belong to are equal. Gives also which entries are left to be stored in
+        the child (a mask); the positions are theirs."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def unpack(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from finchlang.host.build import TRUE
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import Bug
@@ -22,6 +23,7 @@ class Pattern(Level):
     sparse level above is the value itself, so that a written `false` leaves nothing stored."""
 
     is_leaf: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return "Pattern()"
@@ -46,6 +48,17 @@ class Pattern(Level):
         pass
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        pass
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        return TRUE
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        pass
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:

@@ -14,6 +14,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Switch, Thunk
 from finchlang.syntax import Node
+from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import (
@@ -45,6 +46,7 @@ class SparseByteMap(Level):
         ("fibers", Int64),
         ("width", Int64),
     )
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
@@ -158,6 +160,37 @@ class SparseByteMap(Level):
             self._each_listed(
                 host, store, count, dims[-1], lambda q, place: host.store(store.idx, q, place)
             )
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        size, idx = dims[-1], store.idx
+
+        def children(a: Expr, b: Expr) -> Expr:
+            place = host.let(add(mul(p, size), host.load(idx, a, "i", Int64)), "place")
+            other = host.let(add(mul(q, size), host.load(idx, b, "i", Int64)), "other")
+            return self.lvl.equal(host, store.child, dims[:-1], place, other)
+
+        return ranges_equal(host, store.ptr, p, q, (idx,), children)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        size = dims[-1]
+        a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
+
+        def one(k: Expr) -> None:
+            place, to = host.let(add(a, k), "place"), host.let(add(b, k), "to")
+            host.store(store.tbl, to, host.load(store.tbl, place, "set"))
+            self.lvl.move(host, store.child, dims[:-1], place, to)
+
+        host.count(ZERO, sub(size, 1), one, "k")
+        move_range(host, store.ptr, source, target, (store.idx,), lambda a, b: None)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        places = host.let(mul(count, dims[-1]), "places")
+        host.set(store.fibers, count)
+        host.set(store.cleared, places)
+        host.set(store.stored, host.load(store.ptr, count, "stored", Int64))
+        self.lvl.truncate(host, store.child, dims[:-1], places)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         store = fiber.store

@@ -12,6 +12,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Node
+from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.sorted_positions import (
     pack_sorted,
@@ -37,6 +38,7 @@ class SparseList(Level):
     arrays: ClassVar = (("ptr", None), ("idx", None))
     counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:
@@ -60,6 +62,25 @@ class SparseList(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        def children(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        return ranges_equal(host, store.ptr, p, q, (store.idx,), children)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        move_range(host, store.ptr, source, target, (store.idx,), child)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        stored = host.load(store.ptr, count, "stored", Int64)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:

@@ -1,0 +1,227 @@
+"""Levels whose fibers are one block of neighbouring coordinates each, with neighbouring positions in
+the child: shared by SparseBand and Ragged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.source import FinchError
+from finchlang.syntax import Node
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.pattern import reject_pattern
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.types import Int64, Type
+
+#: the last coordinate of a fiber in which nothing is stored
+NONE = const(-1)
+
+
+@dataclass(frozen=True)
+class OneBlock(Level):
+    """ofs[p] up to, not including, ofs[p + 1] are the positions in the child of the block of the
+    fiber at position p. Subclasses say where the block is.
+
+    Written in order only; coordinates that are passed over between two that are written are stored
+    as fill. While it is written, ofs[p + 1] counts the positions of fiber p, and `stored` those of
+    all fibers so far; freezing adds the counts up.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("ofs", None),)
+    counters: ClassVar = (("stored", Int64),)
+    is_sequential: ClassVar[bool] = True
+    stores_fill: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def __post_init__(self) -> None:
+        require_signed(self)
+        reject_pattern(self)
+
+    def random_access(self) -> Level:
+        return SparseByteMap(self.lvl.random_access(), self.index)
+
+    # ------------------------------------------------------------------ what subclasses say
+
+    def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
+        """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""
+        raise NotImplementedError
+
+    def place_first(
+        self, host: Host, fiber: Fiber, before: Expr, first: Expr
+    ) -> Callable[[Expr], Expr]:
+        """A fiber is entered that has `before` positions so far; `first` is the next one to be used.
+        Gives what gives the position of coordinate i, for i after all those stored so far."""
+        raise NotImplementedError
+
+    def place_last(self, host: Host, fiber: Fiber, position: Callable[[Expr], Expr]) -> None:
+        """Keep where the block ends, the last position being `stored` - 1."""
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        host.set(store.stored, ZERO)
+        host.grow(store.ofs, ONE)
+        host.store(store.ofs, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        host.grow(store.ofs, add(stop, 2))
+        host.fill(store.ofs, add(start, 1), add(stop, 2), ZERO)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        accumulate(host, store.ofs, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    # ------------------------------------------------------------------ reading
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        """A run of fill, the block, a run of fill; with `follow` a comparison for each coordinate."""
+        if mode != READ:
+            return Thunk(lambda host: self._append(host, fiber))
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            before, last, start = self.region(host, fiber, stop)
+
+            def at(host: Host, i: Expr) -> Node:
+                return fiber.child(add(start, sub(sub(i, before), 1)))
+
+            def either(host: Host, i: Expr) -> Node:
+                inside = op("and", compare("gt", i, before), compare("le", i, last))
+                return Switch(inside, at(host, i), self.fill)
+
+            if protocol == "follow":
+                return Lookup(either), None
+            gap = () if before is ZERO else (Phase(Run(self.fill), stop=before),)
+            block = Phase(Lookup(at), stop=last)
+            return Sequence((*gap, block, Phase(Run(self.fill)))), None
+
+        return Thunk(preamble)
+
+    # ------------------------------------------------------------------ writing
+
+    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store, place = fiber.store, add(fiber.position, 1)
+        first = host.get(store.stored)
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        before = host.load(store.ofs, place, "before", Int64)
+        position = self.place_first(host, fiber, before, first)
+        made = host.cell(first, "made")  # positions up to here are fill, if nothing else
+
+        def at(host: Host, i: Expr) -> Node:
+            return Thunk(lambda host: self._write(host, fiber, position(i), made))
+
+        def epilogue(host: Host) -> None:
+            written = host.let(sub(host.get(store.stored), first), "written")
+
+            def keep() -> None:
+                host.store(store.ofs, place, add(before, written))
+                self.place_last(host, fiber, position)
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            host.branch(compare("gt", written, 0), keep)
+
+        return Lookup(at), epilogue
+
+    def _write(self, host: Host, fiber: Fiber, where: Expr, made: Cell) -> tuple[Node, Any]:
+        """Write at the position `where`, with fill in the gap before it."""
+        store = fiber.store
+        q = host.let(where, "q")
+
+        def make() -> None:
+            start = host.get(made)
+            self.lvl.assemble(host, store.child, fiber.dims[:-1], start, q)
+            host.set(made, add(q, 1))
+
+        host.branch(compare("ge", q, host.get(made)), make)
+        dirty = host.cell(FALSE, "dirty")
+
+        def epilogue(host: Host) -> None:
+            host.branch(host.get(dirty), lambda: host.set(store.stored, add(q, 1)))
+
+        return fiber.child(q, dirty), epilogue
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first position and the first coordinate of each of `count` fibers."""
+        raise NotImplementedError
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ofs = storage["ofs"].astype(np.int64)
+        starts, firsts = self.blocks(storage, len(ofs) - 1)
+        which, nth = ranges(ofs[positions + 1] - ofs[positions])
+        fibers = positions[which]
+        return which, firsts[fibers] + nth, starts[fibers] + nth
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ofs"][count])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"ofs": count + 1}
+
+
+def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
+    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
+    total = host.cell(ZERO, "total")
+
+    def step(p: Expr) -> None:
+        position = host.let(add(host.get(total), host.load(counts, p, "n", Int64)), "position")
+        host.store(counts, p, position)
+        host.set(total, position)
+
+    host.count(ONE, count, step, "p")
+
+
+def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """0, 1, ... up to each of `lengths`, one after the other: for each number, which of the lengths
+    it belongs to, and itself."""
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return which, np.arange(len(which)) - before[which]
+
+
+def require_signed(level: Any) -> None:
+    """Raises FinchError "type" for an index type that cannot hold -1."""
+    if level.index.kind != "int":
+        name = type(level).__name__
+        raise FinchError(
+            "type", f"the index type of {name} must be signed: it stores -1 where nothing is stored"
+        )
+
+
+def validate_last(idx: np.ndarray, count: int, size: int) -> str | None:
+    """Why `idx` does not hold a coordinate or -1 for each of `count` fibers of `size`, or None."""
+    if len(idx) < count:
+        return f"idx has {len(idx)} entries for {count} fibers"
+    idx = idx[:count]
+    if count and (idx.min() < -1 or idx.max() >= size):
+        return f"stored coordinates must be in -1..{size - 1}"
+    return None
+
+
+def validate_offsets(ofs: np.ndarray, count: int) -> str | None:
+    """Why `ofs` does not hold the positions of `count` blocks, or None."""
+    if len(ofs) < count + 1:
+        return f"ofs has {len(ofs)} entries for {count} blocks; it needs {count + 1}"
+    ofs = ofs[: count + 1]
+    if ofs[0] != 0 or np.any(ofs[1:] < ofs[:-1]):
+        return "ofs must start at 0 and never descend"
+    return None
