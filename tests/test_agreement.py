@@ -25,8 +25,8 @@ from finchlang.syntax import EMPTY, Loop, Node
 from finchlang.tensors import sorted_positions, sparse_list
 
 FIRST = int(os.environ.get("AGREEMENT_SEED", "0"))
-#: seeds for each set of rules, and how many of them each test takes
-CASES = {"all": 1600, "paper": 400}
+#: how many cases for each set of rules, and how many of them each test takes
+CASES = {"all": 1500, "paper": 600}
 STEP = 100
 
 
@@ -41,10 +41,11 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     [(rules, first) for rules, cases in CASES.items() for first in range(0, cases, STEP)],
 )
 def test_all_semantics_agree(rules: str, first: int) -> None:
-    """denote, interpret, residual and native: results, storage, and the steps taken."""
+    """denote, interpret, residual and native: results, storage, and the steps taken. The paper's
+    rules leave residual programs of no other kind, so these are not made into machine code."""
     counts: Counter[str] = Counter()
     start = FIRST + first + (10_000 if rules == "paper" else 0)
-    for seed, case, outcome in campaign(range(start, start + STEP), rules):
+    for seed, case, outcome in campaign(range(start, start + STEP), rules, rules == "all"):
         assert not outcome.difference, report(seed, case, outcome, rules)
         if outcome.refused is not None:
             assert outcome.refused.kind in REFUSALS, f"seed {seed}: {outcome.refused}\n{case}"

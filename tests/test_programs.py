@@ -58,7 +58,7 @@ def expected(text: str) -> Expected:
         elif rest.startswith('"') and rest.endswith('"'):
             found.lines.append(rest[1:-1])
         else:
-            name, sign, value = rest.partition(" = ")
+            name, sign, value = rest.rpartition(" = ")
             if not sign:
                 raise ValueError(f"not understood: expect: {rest}")
             found.values.append((name, value))
@@ -132,7 +132,13 @@ def equal(got: Any, meant: Any) -> bool:
 
 @pytest.mark.parametrize(
     "text",
-    ["x = 1", "# expect: x", "# error: strange @ 1", "# error: type", "# engines: all\n# expect: x = 1"],
+    [
+        "x = 1",
+        "# expect: x",
+        "# error: strange @ 1",
+        "# error: type",
+        "# engines: all\n# expect: x = 1",
+    ],
 )
 def test_the_runner_refuses_what_it_does_not_understand(text: str) -> None:
     with pytest.raises(ValueError):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from finchlang.driver import Session
 from finchlang.repl.__main__ import main
-from finchlang.tensors.formats import LEVELS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -39,8 +38,3 @@ def test_the_commands_it_names_are_there(tmp_path: Path, capsys) -> None:
     for command in sorted(commands):
         assert main([command, str(path)]) == 0
     assert capsys.readouterr().err == ""
-
-
-def test_the_levels_it_names_are_there() -> None:
-    (status,) = re.findall(r"^Alpha: the formats are (.*?), with Scalar", README, re.MULTILINE)
-    assert set(re.findall(r"\w+", status)) - {"and"} == set(LEVELS) - {"Scalar"}

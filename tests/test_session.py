@@ -46,7 +46,9 @@ def test_the_first_example(session: Session) -> None:
     assert session["y"].to_numpy().tolist() == [7.0, 9.0]
 
 
-@pytest.mark.parametrize("kind", ["csc_array", "csr_array", "coo_array", "csc_matrix", "csr_matrix"])
+@pytest.mark.parametrize(
+    "kind", ["csc_array", "csr_array", "coo_array", "csc_matrix", "csr_matrix"]
+)
 def test_scipy_matrices_are_read(session: Session, kind: str) -> None:
     session["A"] = getattr(scipy.sparse, kind)(DENSE)
     session["x"] = np.array([1.0, 2.0, 3.0])

@@ -37,6 +37,8 @@ class Level:
     is_sequential: ClassVar[bool] = False
     #: whether every coordinate has a position of its own, stored or not
     is_dense: ClassVar[bool] = False
+    #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
+    stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first
     protocols: ClassVar[tuple[str, ...]] = ("walk",)
     is_leaf: ClassVar[bool] = False

@@ -20,6 +20,7 @@ from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.sparse_bytemap import SparseByteMap
 from finchlang.types import Int64, Type
 
+Entry = tuple[Callable[[Expr], Expr], Callable[[], None]]
 #: the last coordinate of a fiber in which nothing is stored
 NONE = const(-1)
 
@@ -56,15 +57,11 @@ class OneBlock(Level):
         """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""
         raise NotImplementedError
 
-    def place_first(
-        self, host: Host, fiber: Fiber, before: Expr, first: Expr
-    ) -> Callable[[Expr], Expr]:
-        """A fiber is entered that has `before` positions so far; `first` is the next one to be used.
-        Gives what gives the position of coordinate i, for i after all those stored so far."""
+    def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
+        """Go on writing a fiber that has `before` positions; `first` is the next one to be used.
+        Gives what gives the position of coordinate i, for i after all those stored so far, and what
+        is to be done once the block is as long as `stored` says."""
         raise NotImplementedError
-
-    def place_last(self, host: Host, fiber: Fiber, position: Callable[[Expr], Expr]) -> None:
-        """Keep where the block ends, the last position being `stored` - 1."""
 
     # ------------------------------------------------------------------ the life cycle
 
@@ -119,7 +116,7 @@ class OneBlock(Level):
         first = host.get(store.stored)
         # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
         before = host.load(store.ofs, place, "before", Int64)
-        position = self.place_first(host, fiber, before, first)
+        position, leave = self.enter(host, fiber, before, first)
         made = host.cell(first, "made")  # positions up to here are fill, if nothing else
 
         def at(host: Host, i: Expr) -> Node:
@@ -130,7 +127,7 @@ class OneBlock(Level):
 
             def keep() -> None:
                 host.store(store.ofs, place, add(before, written))
-                self.place_last(host, fiber, position)
+                leave()
                 if fiber.dirty is not None:
                     host.set(fiber.dirty, TRUE)
 

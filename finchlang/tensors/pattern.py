@@ -10,7 +10,7 @@ import numpy as np
 from finchlang.host.build import TRUE
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.source import Bug
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import READ, Fiber, Level, Store
@@ -81,3 +81,15 @@ class Pattern(Level):
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {}
+
+
+def reject_pattern(level: Level) -> None:
+    """Raises FinchError "type" for a level over a Pattern that stores coordinates nobody wrote."""
+    if isinstance(level.child, Pattern):
+        name = type(level).__name__
+        raise FinchError(
+            "type",
+            f"{name}(Pattern()) cannot be: {name} also stores coordinates that are not written, "
+            "and a Pattern is true wherever it is stored",
+            hint=f"use {name}(Element(false)), or SparseList(Pattern())",
+        )

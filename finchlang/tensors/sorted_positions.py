@@ -38,6 +38,16 @@ def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
     return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
 
 
+def load_last(host: Host, fiber: Fiber, start: Expr, stop: Expr, size: Expr) -> Expr:
+    """The last coordinate (from 1) in `idx` from start to stop - 1; 0 if there is none."""
+    last, idx = host.cell(ZERO, "last"), fiber.store.idx
+    host.branch(
+        compare("lt", start, stop),
+        lambda: host.set(last, add(host.load(idx, sub(stop, 1), "i", Int64), 1)),
+    )
+    return host.get(last, lower=ZERO, upper=size)
+
+
 def unfurl_sorted(
     host: Host, fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition
 ) -> Node:
@@ -49,16 +59,10 @@ def unfurl_sorted(
 
     def preamble(host: Host) -> tuple[Node, None]:
         start, stop = load_range(host, fiber)
-        last_cell = host.cell(ZERO, "last")
-        host.branch(
-            compare("lt", start, stop),
-            lambda: host.set(last_cell, add(host.load(idx, sub(stop, 1), "i", Int64), 1)),
-        )
-        last = host.get(last_cell, lower=ZERO, upper=size)
+        last = load_last(host, fiber, start, stop, size)
         steps = _steps(host, kind, fiber, start, stop, last, child)
         return Sequence((Phase(steps, stop=last), Phase(Run(fiber.level.fill)))), None
 
-    idx = fiber.store.idx
     return Thunk(preamble)
 
 

@@ -3,7 +3,6 @@ Looplets'23 Fig 3f)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from finchlang.host.build import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.level import Fiber, Store
-from finchlang.tensors.one_block import NONE, OneBlock, validate_last, validate_offsets
+from finchlang.tensors.one_block import NONE, Entry, OneBlock, validate_last, validate_offsets
 from finchlang.types import Int64
 
 
@@ -40,23 +39,51 @@ class SparseBand(OneBlock):
         before = host.let(sub(last, sub(stop, start)), "before", lower=ZERO, upper=last)
         return before, last, start
 
-    def place_first(
-        self, host: Host, fiber: Fiber, before: Expr, first: Expr
-    ) -> Callable[[Expr], Expr]:
+    def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
         store = fiber.store
         shift = host.cell(ZERO, "shift")  # coordinate i is at position shift + i
 
         def go_on() -> None:
             last = host.load(store.idx, fiber.position, "last", Int64)
-            host.set(shift, sub(sub(first, 2), last))
+            host.set(shift, sub(sub(first, last), 2))
 
         host.branch(compare("gt", before, 0), go_on)
 
         def position(i: Expr) -> Expr:
-            now = host.get(store.stored)
-            is_empty = op("and", compare("eq", before, 0), compare("eq", now, first))
-            host.branch(is_empty, lambda: host.set(shift, sub(first, i)))
+            is_begun = compare("gt", add(before, host.get(store.stored)), first)
+            host.branch(op("not", is_begun), lambda: host.set(shift, sub(first, i)))
             return add(host.get(shift), i)
 
-        self_shift[fiber] = shift
-        return position
+        def leave() -> None:
+            last = sub(sub(host.get(store.stored), host.get(shift)), 2)
+            host.store(store.idx, fiber.position, last)
+
+        return position, leave
+
+    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
+        ofs = storage["ofs"][: count + 1].astype(np.int64)
+        return ofs[:-1], storage["idx"][:count] + 1 - np.diff(ofs)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        first = np.full(count, size, np.int64)
+        np.minimum.at(first, positions, coordinates)
+        last = np.full(count, -1, np.int64)
+        np.maximum.at(last, positions, coordinates)
+        lengths = np.where(last < 0, 0, last - first + 1)
+        ofs = np.concatenate(([0], np.cumsum(lengths)))
+        places = ofs[positions] + coordinates - first[positions]
+        arrays = {"idx": last.astype(self.index.dtype), "ofs": ofs.astype(self.index.dtype)}
+        return arrays | {"stored": int(ofs[-1])}, places, int(ofs[-1])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"idx": count, "ofs": count + 1}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = validate_last(storage["idx"], count, size) or validate_offsets(
+            storage["ofs"], count
+        )
+        if problem is None and np.any(self.blocks(storage, count)[1] < 0):
+            return "a block begins before the first coordinate"
+        return problem

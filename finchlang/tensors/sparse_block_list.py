@@ -1,0 +1,239 @@
+"""The SparseBlockList level: blocks of neighbouring coordinates in ascending order (Finch'25 Table 4;
+the variable block length format, VBL, of Looplets'23)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Jumper, Lookup, Phase, Run, Sequence, Stepper, Switch, Thunk
+from finchlang.syntax import Node
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.one_block import NONE, accumulate, ranges, validate_offsets
+from finchlang.tensors.sorted_positions import load_last, load_range, validate_sorted
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.types import Int64, Type
+
+
+@dataclass(frozen=True)
+class SparseBlockList(Level):
+    """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
+    not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
+    ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
+
+    Written in order only. While it is written, ptr[p + 1] counts the blocks of fiber p; `blocks` and
+    `stored` are the numbers of blocks and of positions of all fibers so far.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("ptr", None), ("idx", None), ("ofs", None))
+    counters: ClassVar = (("blocks", Int64), ("stored", Int64))
+    is_sequential: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def random_access(self) -> Level:
+        return SparseByteMap(self.lvl.random_access(), self.index)
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        host.set(store.blocks, ZERO)
+        host.set(store.stored, ZERO)
+        for array in (store.ptr, store.ofs):
+            host.grow(array, ONE)
+            host.store(array, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        host.grow(store.ptr, add(stop, 2))
+        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        accumulate(host, store.ptr, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    # ------------------------------------------------------------------ reading
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return Thunk(lambda host: self._append(host, fiber))
+        if protocol == "follow":
+            return Thunk(lambda host: (self._follow(fiber, *load_range(host, fiber)), None))
+        kind = Jumper if protocol == "gallop" else Stepper
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            start, end = load_range(host, fiber)
+            last = load_last(host, fiber, start, end, stop)
+            steps = self._steps(host, kind, fiber, start, end, last)
+            return Sequence((Phase(steps, stop=last), Phase(Run(self.fill)))), None
+
+        return Thunk(preamble)
+
+    def _steps(
+        self, host: Host, kind: Any, fiber: Fiber, start: Expr, stop: Expr, last: Expr
+    ) -> Node:
+        """A stepper (or jumper) over blocks, each a run of fill and then the block itself."""
+        idx = fiber.store.idx
+        cell = host.cell(start, "b")
+
+        def coordinate(host: Host, b: Expr) -> Expr:
+            return add(host.load(idx, b, "i", Int64, lower=ZERO, upper=sub(last, 1)), 1)
+
+        def block(host: Host) -> tuple[Node, None]:
+            b = host.get(cell)
+            end = coordinate(host, b)
+            first, after = self._positions(host, fiber, b)
+            before = host.let(sub(end, sub(after, first)), "before", lower=ZERO, upper=sub(end, 1))
+
+            def at(host: Host, i: Expr) -> Node:
+                return fiber.child(add(first, sub(sub(i, before), 1)))
+
+            return Sequence((Phase(Run(self.fill), stop=before), Phase(Lookup(at)))), None
+
+        def seek(host: Host, i: Expr) -> None:
+            host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1)))
+
+        return kind(
+            seek=seek,
+            stride=lambda host: coordinate(host, host.get(cell)),
+            body=lambda host: Thunk(block),
+            next=lambda host: host.set(cell, add(host.get(cell), 1)),
+            last=last,
+        )
+
+    def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
+        """The positions of block b in the child: from the first up to, not including, the second."""
+        ofs = fiber.store.ofs
+        first = host.load(ofs, b, "first", Int64, lower=ZERO)
+        return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
+
+    def _follow(self, fiber: Fiber, start: Expr, stop: Expr) -> Node:
+        """A binary search for each coordinate: the first block that ends there or later."""
+        idx = fiber.store.idx
+
+        def body(host: Host, i: Expr) -> Node:
+            found = host.cell(NONE, "found")
+            b = host.search(idx, start, stop, sub(i, 1))
+
+            def look() -> None:
+                first, after = self._positions(host, fiber, b)
+                back = sub(host.load(idx, b, "i", Int64), sub(i, 1))
+                place = host.let(sub(sub(after, back), 1), "place")
+                host.branch(compare("ge", place, first), lambda: host.set(found, place))
+
+            host.branch(compare("lt", b, stop), look)
+            place = host.get(found)
+            return Switch(compare("ge", place, 0), fiber.child(place), self.fill)
+
+        return Lookup(body)
+
+    # ------------------------------------------------------------------ writing
+
+    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store, place = fiber.store, add(fiber.position, 1)
+        first = host.get(store.blocks)
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        before = host.load(store.ptr, place, "before", Int64)
+        following = host.cell(NONE, "following")  # the stored coordinate after the last block
+
+        def go_on() -> None:
+            last = host.load(store.idx, sub(first, 1), "last", Int64)
+            host.set(following, add(last, 1))
+
+        host.branch(compare("gt", before, 0), go_on)
+
+        def epilogue(host: Host) -> None:
+            written = host.let(sub(host.get(store.blocks), first), "written")
+            host.store(store.ptr, place, add(before, written))
+            if fiber.dirty is not None:
+                parent = fiber.dirty
+                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
+
+        return Lookup(lambda host, i: Thunk(lambda host: self._write(host, fiber, i, following))), epilogue
+
+    def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:
+        """Write at coordinate i: it makes the last block longer, or begins a new one."""
+        store = fiber.store
+        q = host.get(store.stored)
+        self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
+        dirty = host.cell(FALSE, "dirty")
+
+        def begin() -> None:
+            b = host.get(store.blocks)
+            host.grow(store.idx, add(b, 1))
+            host.grow(store.ofs, add(b, 2))
+            host.set(store.blocks, add(b, 1))
+
+        def keep() -> None:
+            host.branch(compare("ne", host.get(following), sub(i, 1)), begin)
+            b = host.get(store.blocks)
+            host.store(store.idx, sub(b, 1), sub(i, 1))
+            host.store(store.ofs, b, add(q, 1))
+            host.set(store.stored, add(q, 1))
+            host.set(following, i)
+
+        return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        new = np.ones(len(positions), bool)  # not the same place as the entry before
+        new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
+        fibers, places = positions[new], coordinates[new]
+        begins = np.ones(len(places), bool)
+        begins[1:] = (fibers[1:] != fibers[:-1]) | (places[1:] != places[:-1] + 1)
+        ends = np.roll(begins, -1)  # the first begins a block, so the last ends one
+        ptr = np.concatenate(([0], np.cumsum(np.bincount(fibers[begins], minlength=count))))
+        ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
+        arrays = {"ptr": ptr, "idx": places[ends], "ofs": ofs}
+        storage: dict[str, Any] = {k: v.astype(self.index.dtype) for k, v in arrays.items()}
+        storage |= {"blocks": len(ofs) - 1, "stored": len(places)}
+        return storage, np.cumsum(new) - 1, len(places)
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ptr, ofs = storage["ptr"].astype(np.int64), storage["ofs"].astype(np.int64)
+        which, nth = ranges(ptr[positions + 1] - ptr[positions])
+        blocks = ptr[positions][which] + nth
+        lengths = ofs[blocks + 1] - ofs[blocks]
+        of_block, nth = ranges(lengths)
+        firsts = storage["idx"][blocks].astype(np.int64) - lengths + 1
+        return which[of_block], firsts[of_block] + nth, ofs[blocks][of_block] + nth
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ofs"][int(storage["ptr"][count])])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        blocks = int(storage["ptr"][count])
+        return {"ptr": count + 1, "idx": blocks, "ofs": blocks + 1}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = validate_sorted(storage, count, size)
+        if problem is not None:
+            return problem
+        ptr = storage["ptr"][: count + 1].astype(np.int64)
+        problem = validate_offsets(storage["ofs"], int(ptr[-1]))
+        if problem is not None:
+            return problem
+        lengths = np.diff(storage["ofs"][: ptr[-1] + 1].astype(np.int64))
+        last = storage["idx"][: ptr[-1]].astype(np.int64)
+        before = np.concatenate(([-1], last[:-1]))[: len(last)]
+        before[ptr[:-1][np.diff(ptr) > 0]] = -1  # the first block of each fiber
+        if np.any(lengths < 1):
+            return "a block must have a coordinate at least"
+        if np.any(last - lengths < before):
+            return "a block begins before the one before it ends, or before the first coordinate"
+        return None

@@ -1,0 +1,149 @@
+"""Random tensors for random programs: every format, element type and fill, NumPy arrays in any layout
+and SciPy matrices, with small whole numbers and some sizes of 0."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from finchlang.script.tensors import copy_of
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Level
+from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_list import SparseList
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import TYPES, Type
+
+INTEGERS = tuple(t for t in TYPES.values() if t.is_integer)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel, statement by statement, and what its free names are bound to."""
+
+    statements: tuple[str, ...]
+    data: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return "begin\n" + "\n".join(self.statements) + "\nend"
+
+    def bindings(self) -> dict[str, Any]:
+        """A copy of the data, for one engine to change."""
+        return {name: _copy(value) for name, value in self.data.items()}
+
+    def __str__(self) -> str:
+        lines = [self.text, ""]
+        for name, value in self.data.items():
+            kind = getattr(value, "format", None) or type(value).__name__
+            shown = value
+            if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
+                shown = value.to_numpy()
+            elif not isinstance(value, (int, float, bool, np.ndarray)):
+                shown, kind = value.toarray(), f"{type(value).__name__}, {value.dtype}"
+            if isinstance(shown, np.ndarray):
+                shown = f"{shown.shape} {shown.dtype} {shown.tolist()}"
+            lines.append(f"{name}: {kind} = {shown}")
+        return "\n".join(lines)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.base is not None:
+        steps = [slice(None)] + [slice(None)] * (value.ndim - 1)
+        wide = np.zeros((2 * value.shape[0], *value.shape[1:]), value.dtype)
+        steps[0] = slice(None, None, 2)
+        view = wide[tuple(steps)]  # strided, as the original
+        view[...] = value
+        return view
+    return value.copy() if scipy.sparse.issparse(value) else copy_of(value)
+
+
+class DataGenerator:
+    """Random data of one kind: "float", "int", "bool", or "minplus" with fills of Inf."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.kind = self.random.choices(("float", "int", "bool", "minplus"), (5, 4, 2, 2))[0]
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def pick_type(self, output: bool) -> Type:
+        pick = self.random.choice
+        if self.kind == "bool":
+            return TYPES["Bool"]
+        if self.kind == "int":
+            return TYPES["Int64"] if self.chance(0.5) else pick(INTEGERS)
+        floats = TYPES["Float64"] if self.chance(0.8) else TYPES["Float32"]
+        if output or self.kind == "minplus" or self.chance(0.8):
+            return floats
+        return pick((*INTEGERS, TYPES["Bool"]))
+
+    def value(self, type: Type) -> Any:
+        if type.kind == "bool":
+            return self.chance(0.7)
+        if type.kind == "uint":
+            return self.random.randint(0, 4)
+        whole = self.random.randint(-3, 3)
+        return float(whole) if type.is_float else whole
+
+    def fill(self, type: Type) -> Any:
+        if self.kind == "minplus" and type.is_float and self.chance(0.7):
+            return float("inf")
+        return 0 if self.chance(0.8) else self.value(type)
+
+    def format(self, order: int, type: Type) -> Level:
+        """A random nest of levels; a Pattern for Bool now and then, under a sparse level only."""
+        leaf: Level = Element(typed_literal(self.fill(type), type))
+        if type.kind == "bool" and order and self.chance(0.5):
+            leaf = Pattern()
+        level = leaf
+        for _ in range(order):
+            kinds = [Dense, SparseList, SparseByteMap]
+            kind = self.random.choice(kinds[isinstance(level, Pattern) :])
+            if kind is Dense or self.chance(0.7):
+                level = kind(level)
+            else:
+                level = kind(level, self.random.choice((TYPES["Int32"], TYPES["Int64"])))
+        return level
+
+    def tensor(self, level: Level, shape: tuple[int, ...], type: Type) -> Tensor:
+        """Random entries, among them some that are stored though they are the fill."""
+        density = self.random.choice((0.0, 0.2, 0.4, 0.7, 1.0))
+        places = [p for p in itertools.product(*map(range, shape)) if self.chance(density)]
+        values = [self.value(type) for _ in places]
+        if isinstance(level.leaf, Pattern):
+            values = [True] * len(places)
+        coordinates = np.array(places, np.int64).reshape(len(places), len(shape)).T
+        return Tensor.from_coo(level, shape, coordinates, np.array(values, type.dtype))
+
+    def foreign(self, shape: tuple[int, ...], type: Type) -> tuple[Any, Level]:
+        """A NumPy array (C or Fortran order, or strided) or a SciPy matrix (CSC or CSR)."""
+        dense = self.tensor(Dense(Element(typed_literal(0, type))), (int(np.prod(shape)),), type)
+        array = dense.to_numpy().reshape(shape)
+        level: Level = Element(typed_literal(0, type))
+        if len(shape) == 2 and type.kind != "bool" and self.chance(0.5):
+            make = self.random.choice((scipy.sparse.csc_array, scipy.sparse.csr_array))
+            return make(array), Dense(SparseList(level))
+        for _ in shape:
+            level = Dense(level)
+        layout = self.random.choice(("C", "F", "strided"))
+        if layout == "strided":
+            wide = np.zeros((2 * shape[0], *shape[1:]), array.dtype)
+            wide[::2] = array
+            return wide[::2], level
+        return np.array(array, order=layout), level  # type: ignore[call-overload]
+
+
+def typed_text(value: Any) -> str:
+    """A value as the language writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value).replace("inf", "Inf")
