@@ -36,7 +36,9 @@ class Handle:
             return list(self._parts)
         if not isinstance(self.stored, Tensor):
             return []
-        return [a for part in self.stored.storage for a in part.values() if isinstance(a, np.ndarray)]
+        return [
+            a for part in self.stored.storage for a in part.values() if isinstance(a, np.ndarray)
+        ]
 
     def is_current(self) -> bool:
         """Whether the value's memory still is what this handle was made for."""
@@ -97,7 +99,9 @@ def check_memory(handles: dict[str, Handle], written: Iterable[str]) -> None:
     for name in written:
         if not all(array.flags.writeable for array in arrays[name]):
             hint = f"{name} = copy({name}) makes one of its own"
-            raise FinchError("type", f"{name} is a read-only array, and the kernel writes it", None, hint)
+            raise FinchError(
+                "type", f"{name} is a read-only array, and the kernel writes it", None, hint
+            )
         for other, handle in handles.items():
             same = handle.stored is handles[name].stored
             if other == name or not (same or _share(arrays[name], arrays[other])):

@@ -122,8 +122,12 @@ class _Order:
 
 def _ordered_modes(level: Level) -> int:
     """How many modes, counted from the outermost, end in the innermost sequential level."""
-    levels = list(level.levels())
-    return max((n + 1 for n, lv in enumerate(levels) if lv.is_sequential), default=0)
+    modes = ordered = 0
+    for part in level.levels():
+        modes += part.modes
+        if part.is_sequential:
+            ordered = modes
+    return ordered
 
 
 def _updates(node: Node, loops: tuple[Loop, ...]) -> Iterator[tuple[Access, tuple[Loop, ...]]]:

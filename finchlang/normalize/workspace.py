@@ -3,6 +3,7 @@ written in any order (the life cycle pass uses it)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
@@ -18,6 +19,7 @@ from finchlang.syntax import (
     Literal,
     Loop,
     Node,
+    Sieve,
     Variable,
 )
 
@@ -74,6 +76,17 @@ class Workspace:
             Access(Variable(source, span=span), indices, span=span),
             span=span,
         )
+        for condition in self.conditions(indices):
+            body = Sieve(condition, body, span=span)
         for k, index in enumerate(indices):
             body = Loop(index, self.extent(k + 1, span), body, span=span)
         return body
+
+    def conditions(self, indices: tuple[Index, ...]) -> Iterator[Node]:
+        """Where the levels of the tensor and of the workspace are to be written."""
+        for level in self.context.level(self.tensor).levels():
+            own = indices[len(indices) - level.modes :]
+            indices = indices[: len(indices) - level.modes]
+            condition = level.where_written(own)
+            if condition is not None:
+                yield condition

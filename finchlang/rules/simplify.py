@@ -186,6 +186,8 @@ def _block(node: Block) -> Node | None:
 def _define(node: Define) -> Node | None:
     if isinstance(node.value, (Literal, Value, Index)):
         return substitute(node.body, {node.variable: node.value})
+    if isinstance(node.value, Call) and node.value.op == Variable("meet"):
+        return None  # sizes must agree, whatever is left to do
     if node.body == EMPTY or not mentions(node.body, node.variable):
         return node.body
     return None

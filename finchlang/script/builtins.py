@@ -132,20 +132,21 @@ def _sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
 def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
     if not is_number(value):
         raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
-    return _full(_sizes(sizes)[1], value, None)
+    return _full("fill", _sizes(sizes)[1], value, None)
 
 
-def _full(sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
+def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
     try:
         return np.full(sizes, value, dtype, order="F")
     except (MemoryError, OverflowError, ValueError):
-        raise FinchError("resource", f"no memory for an array of size {size_text(sizes)}") from None
+        message = f"`{name}`: no memory for an array of size {size_text(sizes)}"
+        raise FinchError("resource", message) from None
 
 
 def _constant(value: int) -> Callable[..., np.ndarray]:
     def make(*args: Any) -> np.ndarray:
         type, sizes = _sizes(args)
-        return _full(sizes, value, type.dtype)
+        return _full("ones" if value else "zeros", sizes, value, type.dtype)
 
     return make
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.host.ir import Buffer, Expr
 from finchlang.types import Int64
 
 
@@ -23,10 +23,6 @@ def same_value(a: Expr, b: Expr) -> Expr:
 
 def each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Expr:
     """Whether test(0), ..., test(count - 1) all hold; stops at the first that does not."""
-    return host.get(_each_equal(host, count, test))
-
-
-def _each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Cell:
     same, at = host.cell(TRUE, "same"), host.cell(ZERO, "k")
 
     def body() -> None:
@@ -35,7 +31,7 @@ def _each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Cell:
         host.set(at, add(k, 1))
 
     host.loop(lambda: op("and", host.get(same), compare("lt", host.get(at), count)), body)
-    return same
+    return host.get(same)
 
 
 def ranges_equal(

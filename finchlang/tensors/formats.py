@@ -12,16 +12,25 @@ from finchlang.syntax import Call, Literal, Node, Parametric, Variable
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
+from finchlang.tensors.packed import LowerTriangular, Symmetric, UpperTriangular
 from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.ragged import Ragged
 from finchlang.tensors.scalars import Scalar
+from finchlang.tensors.sparse_band import SparseBand
+from finchlang.tensors.sparse_block_list import SparseBlockList
 from finchlang.tensors.sparse_bytemap import SparseByteMap
 from finchlang.tensors.sparse_list import SparseList
+from finchlang.tensors.sparse_pinpoint import SparsePinpoint
 from finchlang.types import TYPES, Type
 
 #: constructors by the name a format is written with
 LEVELS: dict[str, type[Level]] = {
-    level.__name__: level for level in (Dense, SparseList, SparseByteMap, Element, Pattern, Scalar)
-}
+    level.__name__: level
+    for level in (
+        *(Dense, SparseList, SparsePinpoint, SparseBand, SparseBlockList, SparseByteMap, Ragged),
+        *(LowerTriangular, UpperTriangular, Symmetric, Element, Pattern, Scalar),
+    )
+} | {"SparsePoint": SparsePinpoint, "SparseVBL": SparseBlockList}
 
 
 def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
@@ -44,6 +53,8 @@ def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> 
         raise FinchError("type", f"{name} takes one argument, the level below it")
     if not parameters:
         return kind(args[0])  # type: ignore[call-arg]
+    if not hasattr(kind, "index"):
+        raise FinchError("type", f"{name} stores no indices and has no parameters")
     index = parameters[0]
     if len(parameters) != 1 or not isinstance(index, Type) or not index.is_integer:
         raise FinchError("type", f"the parameter of {name} is an integer type for its indices")

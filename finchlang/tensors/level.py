@@ -205,6 +205,19 @@ class Level:
         """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
+    def select(
+        self, coordinates: np.ndarray, values: np.ndarray, mode: int
+    ) -> np.ndarray | None:
+        """Which of the entries of a tensor have a position of their own (None: all). `coordinates`
+        has a row for each mode of the tensor; this level's last is mode `mode`, from 1. Raises
+        FinchError "access order" for entries that no tensor of this format can hold."""
+        return None
+
+    def where_written(self, indices: tuple[Node, ...]) -> Node | None:
+        """What must hold of the indices of this level's modes to copy another tensor into it: None
+        if it takes what it reads back anywhere."""
+        return None
+
     def empty(self) -> dict[str, Any]:
         """Storage before anything was declared: arrays without entries, counters at 0."""
         storage: dict[str, Any] = {

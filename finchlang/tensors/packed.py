@@ -8,15 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import ZERO, add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.build import add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Const, Expr
+from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.source import FinchError
 from finchlang.syntax import Access, Call, Literal, Node, Variable
 from finchlang.tensors.level import READ, UPDATE, Fiber, Level, Store, TensorLike
+from finchlang.tensors.one_block import ranges
 from finchlang.tensors.pattern import reject_pattern
-from finchlang.types import Type
+from finchlang.types import TYPES, Type
 
 
 @dataclass(frozen=True)
@@ -47,24 +48,26 @@ class Packed(Level):
         """What is added to i for the position of (i, j), both from 0; of Exprs or of arrays."""
         raise NotImplementedError
 
-    def is_stored(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Whether (i, j) is in the stored half."""
+    def is_stored(self, i: Any, j: Any) -> Any:
+        """Whether (i, j) is in the stored half; of Exprs or of arrays."""
         raise NotImplementedError
 
-    def column(self, host: Host, column: Column, size: Expr) -> Node:
+    def column(self, host: Host, column: Column) -> Node:
         """The looplets of a column."""
         raise NotImplementedError
+
+    def follow(self, column: Column, i: Expr) -> Node:
+        """What is read at coordinate i of a column."""
+        child = column.fiber.child(add(column.start(column.j), i))
+        return Switch(self.is_stored(i, column.j), child, self.fill)
 
     # ------------------------------------------------------------------ the life cycle
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
         rows, columns = dims[-2:]
-        square = compare("eq", rows, columns)
         message = f"{type(self).__name__} is square, not {{}} x {{}}"
-        if not (isinstance(square, Const) and square.value):
-            host.branch(
-                square, lambda: None, lambda: host.fail("dimension", message, (rows, columns))
-            )
+        differ = compare("ne", rows, columns)
+        host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
         self.lvl.declare(host, store.child, dims[:-2])
 
     def assemble(
@@ -86,21 +89,18 @@ class Packed(Level):
 
     # ------------------------------------------------------------------ storage as arrays
 
-    def select(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
-        i, j = coordinates[-2:]
-        stored = self.is_stored(i, j)
-        fill = self.fill.value
-        rest = ~stored & (values != fill) & ~((values != values) & (fill != fill))
-        self.check_rest(coordinates, values, stored, rest)
+    def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray:
+        stored = self.is_stored(coordinates[mode - 2], coordinates[mode - 1])
+        self.check_rest(coordinates, values, mode, ~stored & _differs(values, self.fill.value))
         return stored
 
     def check_rest(
-        self, coordinates: np.ndarray, values: np.ndarray, stored: np.ndarray, rest: np.ndarray
+        self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray
     ) -> None:
-        """Raises FinchError "access order" if the entries `rest`, which are not in the stored half
-        and not fill, are not what is read there."""
+        """Raises FinchError "access order" if the entries `rest`, which are neither in the stored
+        half nor fill, are not what is read there."""
         if rest.any():
-            i, j = coordinates[-2:, rest][:, 0] + 1
+            i, j = coordinates[mode - 2 : mode, rest][:, 0] + 1
             message = f"{type(self).__name__} has no place for an entry at ({i}, {j})"
             raise FinchError("access order", message)
 
@@ -115,26 +115,21 @@ class Packed(Level):
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
     ) -> tuple[dict[str, Any], np.ndarray, int]:
         n = self._square(size)
-        i, j = coordinates
-        return {}, positions * (n * (n + 1) // 2) + self.column_start(j, n) + i, count * (
-            n * (n + 1) // 2
-        )
+        area, (i, j) = _half(n * (n + 1)), coordinates
+        return {}, positions * area + self.column_start(j, n) + i, count * area
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n = self._square(size)
-        j, i = np.divmod(np.arange(n * n), max(n, 1))
-        inside = self.is_stored(i, j)
-        i, j = i[inside], j[inside]
-        which = np.repeat(np.arange(len(positions)), len(i))
-        places = np.tile(self.column_start(j, n) + i, len(positions))
-        rows = np.array([np.tile(i, len(positions)), np.tile(j, len(positions))])
-        return which, rows, positions[which] * (n * (n + 1) // 2) + places
+        cells = np.indices((n, n)).reshape(2, -1)
+        i, j = cells[:, self.is_stored(*cells)]
+        which, nth = ranges(np.full(len(positions), len(i)))
+        places = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
+        return which, np.array([i[nth], j[nth]]), places
 
     def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
-        n = size[1]
-        return count * (n * (n + 1) // 2)
+        return count * _half(size[1] * (size[1] + 1))
 
     def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
         return {}
@@ -145,7 +140,7 @@ class Packed(Level):
 
 
 def _half(product: Any) -> Any:
-    """Half of an even number, an Expr or an array."""
+    """Half of an even number: of an Expr, an array or an integer."""
     return op("idiv", product, 2) if isinstance(product, Expr) else product // 2
 
 
@@ -170,8 +165,9 @@ class Column(TensorLike):
         return self.fiber.level.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        size = self.fiber.dims[-2] if stop is None else stop
-        return self.level.column(host, self, size, protocol)
+        if protocol == "follow" and mode == READ:
+            return Lookup(lambda host, i: self.level.follow(self, i))
+        return self.level.column(host, self)
 
     @property
     def level(self) -> Packed:
@@ -191,7 +187,7 @@ class Column(TensorLike):
         return Lookup(lambda host, i: self.fiber.child(add(start, i), self.fiber.dirty))
 
     def outside(self) -> Node:
-        """The part that is not: fill to read, and nothing to be written."""
+        """The part that is not: fill to read, and nothing may be written."""
         fill = self.fiber.level.fill
         if self.fiber.mode == READ:
             return Run(fill)
@@ -202,14 +198,122 @@ class Column(TensorLike):
 
 @dataclass(frozen=True)
 class UpperTriangular(Packed):
-    """`UpperTriangular(lvl)`: (i, j) is stored if i <= j, at position j (j + 1) / 2 + i (from 0) of
-    the child; below the diagonal there is fill."""
+    """`UpperTriangular(lvl)`: (i, j) is stored if i <= j, at position j (j + 1) / 2 + i of the child
+    (all from 0); below the diagonal there is fill."""
 
     def column_start(self, j: Any, n: Any) -> Any:
         return _half(j * (j + 1)) if isinstance(j, np.ndarray) else _half(mul(j, add(j, 1)))
 
-    def is_stored(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        return i <= j
+    def is_stored(self, i: Any, j: Any) -> Any:
+        return compare("le", i, j) if isinstance(i, Expr) else i <= j
 
-    def column(self, host: Host, column: Column, size: Expr) -> Node:
+    def column(self, host: Host, column: Column) -> Node:
         return Sequence((Phase(column.stored(host), stop=column.j), Phase(column.outside())))
+
+
+@dataclass(frozen=True)
+class LowerTriangular(Packed):
+    """`LowerTriangular(lvl)`: (i, j) is stored if i >= j, at position j (2 n - j - 1) / 2 + i of the
+    child (all from 0); above the diagonal there is fill."""
+
+    def column_start(self, j: Any, n: Any) -> Any:
+        if isinstance(j, np.ndarray):
+            return _half(j * (2 * n - j - 1))
+        return _half(mul(j, sub(sub(mul(n, 2), j), 1)))
+
+    def is_stored(self, i: Any, j: Any) -> Any:
+        return compare("ge", i, j) if isinstance(i, Expr) else i >= j
+
+    def column(self, host: Host, column: Column) -> Node:
+        before = Phase(column.outside(), stop=sub(column.j, 1))
+        return Sequence((before, Phase(column.stored(host))))
+
+
+@dataclass(frozen=True)
+class Symmetric(UpperTriangular):
+    """`Symmetric(lvl)`: as UpperTriangular; what is read at (i, j) with i > j is what is stored at
+    (j, i). Only (i, j) with i <= j may be written."""
+
+    def column(self, host: Host, column: Column) -> Node:
+        if column.fiber.mode != READ:
+            return UpperTriangular.column(self, host, column)
+
+        def mirrored(host: Host, i: Expr) -> Node:
+            return column.fiber.child(add(column.start(i), column.j))
+
+        return Sequence((Phase(column.stored(host), stop=column.j), Phase(Lookup(mirrored))))
+
+    def follow(self, column: Column, i: Expr) -> Node:
+        low, high = minimum(i, column.j), maximum(i, column.j)
+        return column.fiber.child(add(column.start(high), low))
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, rows, places = UpperTriangular.unpack(self, storage, positions, size)
+        below = np.flatnonzero(rows[0] < rows[1])
+        both = np.concatenate((np.arange(len(which)), below))
+        return which[both], np.hstack((rows, rows[::-1, below])), places[both]
+
+    def where_written(self, indices: tuple[Node, ...]) -> Node | None:
+        return Access(Call(Variable("UpTriMask"), ()), indices)
+
+    def check_rest(
+        self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray
+    ) -> None:
+        """What is below the diagonal must be above it too, and the other way round."""
+        i, j = coordinates[mode - 2], coordinates[mode - 1]
+        above = (i < j) & _differs(values, self.fill.value)
+        mirrored = coordinates.copy()
+        mirrored[mode - 2], mirrored[mode - 1] = j, i
+        halves = []
+        for coords, half in ((coordinates, above), (mirrored, rest)):
+            order = np.lexsort(coords[:, half])
+            halves.append((coords[:, half][:, order], values[half][order]))
+        (a, x), (b, y) = halves
+        if a.shape != b.shape or np.any(a != b) or np.any(_differs(x, y)):
+            raise FinchError("access order", "Symmetric cannot hold what is not symmetric")
+
+
+def _differs(a: Any, b: Any) -> Any:
+    """Whether values differ; a NaN is like another."""
+    return (a != b) & ~((a != a) & (b != b))
+
+
+# ---------------------------------------------------------------------- the half that is not stored
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Fiber):
+    """A subtensor at the coordinates `place` of a packed matrix, where nothing may be written."""
+
+    place: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal(Level):
+    """What stands where a packed matrix called `name` has no place: writing it is an error, at the
+    time an assignment is left to be done there."""
+
+    value: Literal
+    name: str
+    is_leaf: ClassVar[bool] = True
+
+    @property
+    def fill(self) -> Literal:
+        return self.value
+
+    @property
+    def element_type(self) -> Type:
+        return TYPES[self.value.type or ""]
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        return Run(replace(fiber, dims=fiber.dims[:-1]))
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        return self.value
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        assert isinstance(fiber, Refused)
+        message = f"{self.name} has no place to write ({{}}, {{}})"
+        host.fail("access order", message, fiber.place)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.source import FinchError
+from finchlang.tensors.contents import content_numbers
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.formats import parse_format
@@ -66,6 +67,8 @@ class Tensor:
                 raise FinchError(
                     "bounds", f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
                 )
+        own = tensor._own(coords, values)
+        coords, values = coords[:, own], values[own]
         order = np.lexsort(coords) if tensor.format.order else slice(None)
         tensor.storage = _pack(tensor.format, tensor.shape, coords[:, order], values[order])
         return tensor
@@ -140,7 +143,17 @@ class Tensor:
 
     def countstored(self) -> int:
         """The number of stored leaves."""
-        return len(self.entries()[1])
+        return int(np.count_nonzero(self._own(*self.entries())))
+
+    def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Which of the entries have a position of their own in the storage."""
+        own, mode = np.ones(len(values), bool), self.order
+        for level in self.format.levels():
+            chosen = level.select(coordinates, values, mode)
+            if chosen is not None:
+                own &= chosen
+            mode -= level.modes
+        return own
 
     def validate(self) -> None:
         """Check once that the arrays are sound, so that compiled code may trust them.
@@ -265,7 +278,14 @@ def _pack(
             own = coordinates[end - level.modes : end]
             end -= level.modes
             given = own[0] if level.modes == 1 else own
-            arrays, positions, count = level.pack(positions, given, count, size)
+            if level.merges:
+                contents = content_numbers(coordinates, values, end)
+                arrays, positions, count, kept = level.pack_merged(
+                    positions, given, contents, count, size
+                )
+                coordinates, values = coordinates[:, kept], values[kept]
+            else:
+                arrays, positions, count = level.pack(positions, given, count, size)
             storage.append(level.empty() | arrays)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     except (MemoryError, OverflowError, ValueError):

@@ -1,0 +1,28 @@
+"""Telling equal subtensors from different ones, for levels that store equal neighbours as one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
+    """For entries sorted by `coordinates` (a row for each mode, the last mode first in the order): a
+    number for each, equal for two entries if and only if the subtensors of the first `modes` modes
+    they belong to have the same values (bit by bit) in the same places."""
+    if not len(values):
+        return np.zeros(0, np.int64)
+    bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    numbers = np.unique(bits, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    if modes == 0:
+        return numbers
+    inner, outer = coordinates[:modes], coordinates[modes:]
+    new = np.ones(len(values), bool)
+    new[1:] = np.any(outer[:, 1:] != outer[:, :-1], axis=0)
+    starts = [*np.flatnonzero(new), len(values)]
+    rows = np.vstack((inner, numbers)).T
+    known: dict[bytes, int] = {}
+    found = [
+        known.setdefault(rows[a:b].tobytes(), len(known))
+        for a, b in zip(starts, starts[1:], strict=False)
+    ]
+    return np.array(found)[np.cumsum(new) - 1]

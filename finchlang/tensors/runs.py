@@ -1,0 +1,324 @@
+"""Levels that list runs of equal subfibers, from ptr[p] to ptr[p + 1] - 1, by their last coordinates in
+`right`: what RunList, SparseRunList and PackBits share (Finch'25 Table 4).
+
+They are written in order, run by run. While they are, ptr holds the positions of the fibers that are
+finished: `fibers` of them, with `stored` runs so far. Freezing merges equal neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import AcceptRun, Jumper, Stepper, Thunk
+from finchlang.syntax import Node
+from finchlang.tensors.compare import move_range, ranges_equal
+from finchlang.tensors.level import Fiber, Level, Store
+from finchlang.types import Int64, Type
+
+Dims = tuple[Expr, ...]
+
+
+def run_steps(
+    host: Host,
+    fiber: Fiber,
+    region: tuple[Expr, Expr],
+    last: Expr,
+    protocol: str | None,
+    body: Callable[[Host, Expr], Node],
+) -> Node:
+    """A stepper (or jumper) over the regions whose last coordinates are right[start .. stop - 1],
+    `last` being that of all; `body(host, q)` is the looplet of region q."""
+    right, (start, stop) = fiber.store.right, region
+    cell = host.cell(start, "q")
+    kind: Any = Jumper if protocol == "gallop" else Stepper
+
+    def stride(host: Host) -> Expr:
+        end = host.load(
+            right, host.get(cell), "right", Int64, lower=ZERO, upper=host.let(sub(last, 1), "end")
+        )
+        return add(end, 1)
+
+    return kind(
+        seek=lambda host, i: host.set(cell, host.search(right, host.get(cell), stop, sub(i, 1))),
+        stride=stride,
+        body=lambda host: body(host, host.get(cell)),
+        next=lambda host: host.set(cell, add(host.get(cell), 1)),
+        last=last,
+    )
+
+
+@dataclass(frozen=True)
+class Runs(Level):
+    """What levels of runs have in common: how they are written, merged, compared and packed."""
+
+    lvl: Level
+    index: Type = Int64
+
+    is_sequential: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
+    merges: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+    #: the arrays with a number for each run
+    bounds: ClassVar[tuple[str, ...]] = ("right",)
+
+    # ------------------------------------------------------------------------------- the life cycle
+
+    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+        for cell in store.counters.values():
+            host.set(cell, ZERO)
+        host.grow(store.ptr, ONE)
+        host.store(store.ptr, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+        host.grow(store.ptr, add(stop, 2))
+
+    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+        """Finish all fibers, then merge equal neighbours (Table 4 copies them into a buffer; here
+        those that stay move down in place)."""
+        self._finish(host, store, dims, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+        if all(level.is_comparable for level in self.lvl.levels()):
+            self._merge(host, store, dims, count)
+
+    def _finish(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+        """End the fibers below `count` that have not been ended yet."""
+
+        def end_fiber() -> None:
+            self._fill_up(host, store, dims, dims[-1])
+            after = host.let(add(host.get(store.fibers), 1), "after")
+            host.store(store.ptr, after, host.get(store.stored))
+            host.set(store.fibers, after)
+            self._begin(host, store)
+
+        host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
+
+    def _begin(self, host: Host, store: Store) -> None:
+        """Nothing is in the fiber yet that is written now."""
+
+    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> None:
+        """Store a run of fill up to coordinate `end` (from 1), if gaps are stored at all."""
+
+    def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
+        """Store that the next run q is over coordinates start..stop (from 1)."""
+        host.grow(store.right, add(q, 1))
+        host.store(store.right, q, sub(stop, 1))
+        host.set(store.stored, add(q, 1))
+
+    # ----------------------------------------------------------------------------------- writing
+
+    def update(self, host: Host, fiber: Fiber) -> Node:
+        """The looplet of a fiber that is written."""
+
+        def preamble(host: Host) -> tuple[Node, Any]:
+            store = fiber.store
+            before = _contents(host, store)
+            self._finish(host, store, fiber.dims, fiber.position)
+            first = host.get(store.stored)
+
+            def epilogue(host: Host) -> None:
+                """A parent that finds nothing written uses the position again."""
+                parent = fiber.dirty
+                if parent is not None:
+                    host.branch(
+                        compare("gt", host.get(store.stored), first),
+                        lambda: host.set(parent, TRUE),
+                        lambda: _restore(host, before),
+                    )
+
+            def accept(host: Host, start: Expr, stop: Expr) -> Node:
+                return Thunk(lambda host: self._append(host, fiber, start, stop))
+
+            return AcceptRun(accept), epilogue
+
+        return Thunk(preamble)
+
+    def _append(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
+        store = fiber.store
+        before = _contents(host, store)
+        self._fill_up(host, store, fiber.dims, sub(start, 1))
+        q = host.get(store.stored)
+        self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
+        dirty = host.cell(FALSE, "dirty")
+
+        def epilogue(host: Host) -> None:
+            host.branch(
+                host.get(dirty),
+                lambda: self._push(host, store, q, start, stop),
+                lambda: _restore(host, before),
+            )
+
+        return fiber.child(q, dirty), epilogue
+
+    # ----------------------------------------------------------------------------------- merging
+
+    def _merge(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+        kept, first = host.cell(ZERO, "kept"), host.cell(ZERO, "first")
+
+        def fiber(p: Expr) -> None:
+            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            base = host.get(kept)
+
+            def run(q: Expr) -> None:
+                k = host.get(kept)
+                same = host.cell(FALSE, "same")
+
+                def compare_children() -> None:
+                    before = host.let(sub(k, 1), "before")
+                    host.set(same, self.lvl.equal(host, store.child, dims[:-1], before, q))
+
+                self._if_touching(host, store, base, k, q, compare_children)
+                host.branch(
+                    host.get(same),
+                    lambda: host.store(store.right, sub(k, 1), host.load(store.right, q, "right")),
+                    lambda: keep(k, q),
+                )
+
+            def keep(k: Expr, q: Expr) -> None:
+                def shift() -> None:
+                    for name in self.bounds:
+                        host.store(store.buffers[name], k, host.load(store.buffers[name], q, name))
+                    self.lvl.move(host, store.child, dims[:-1], q, k)
+
+                host.branch(compare("lt", k, q), shift)
+                host.set(kept, add(k, 1))
+
+            host.count(host.get(first), sub(stop, 1), run, "q")
+            host.set(first, stop)
+            host.store(store.ptr, add(p, 1), host.get(kept))
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        left = host.get(kept)
+        host.set(store.stored, left)
+        self.lvl.truncate(host, store.child, dims[:-1], left)
+
+    def _if_touching(
+        self, host: Host, store: Store, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
+    ) -> None:
+        """`then` if run q begins where the run before it, now k - 1 of its fiber's from `base`, ends."""
+        host.branch(compare("gt", k, base), then)
+
+    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+        def children(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        arrays = tuple(store.buffers[name] for name in self.bounds)
+        return ranges_equal(host, store.ptr, p, q, arrays, children)
+
+    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        arrays = tuple(store.buffers[name] for name in self.bounds)
+        move_range(host, store.ptr, source, target, arrays, child)
+
+    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+        stored = host.load(store.ptr, count, "stored", Int64)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
+
+    # --------------------------------------------------------------------- storage as NumPy arrays
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ptr"][count])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        stored = int(storage["ptr"][count])
+        return {"ptr": count + 1} | dict.fromkeys(self.bounds, stored)
+
+
+def _contents(host: Host, store: Store) -> list[tuple[Any, Expr]]:
+    return [(cell, host.get(cell)) for cell in store.counters.values()]
+
+
+def _restore(host: Host, contents: list[tuple[Any, Expr]]) -> None:
+    for cell, value in contents:
+        host.set(cell, value)
+
+
+def find_runs(
+    positions: np.ndarray, coordinates: np.ndarray, contents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The runs of equal neighbours among entries sorted by position and coordinate: the fiber, first
+    and last coordinate of each; which entries its first coordinate has (a mask over all entries);
+    and the run of each of those."""
+    total = len(positions)
+    new = np.ones(total, bool)  # the first entry of a coordinate
+    new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
+    place = np.cumsum(new) - 1
+    fiber, at, content = positions[new], coordinates[new], contents[new]
+    begins = np.ones(len(fiber), bool)
+    begins[1:] = (
+        (fiber[1:] != fiber[:-1]) | (at[1:] != at[:-1] + 1) | (content[1:] != content[:-1])
+    )
+    ends = np.ones(len(fiber), bool)
+    ends[:-1] = begins[1:]
+    kept = begins[place] if total else np.zeros(0, bool)
+    return fiber[begins], at[begins], at[ends], kept, (np.cumsum(begins) - 1)[place[kept]]
+
+
+def pointers(fibers: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
+    """`ptr` for entries in fibers 0..count - 1."""
+    ptr = np.zeros(count + 1, dtype)
+    np.cumsum(np.bincount(fibers, minlength=count), out=ptr[1:])
+    return ptr
+
+
+def spans(
+    storage: dict[str, Any], positions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The runs of the fibers at `positions`: for each, which of the positions, its place in `right`,
+    its last coordinate and that of the run before it in the same fiber (or -1)."""
+    ptr = storage["ptr"].astype(np.int64)
+    lengths = ptr[positions + 1] - ptr[positions]
+    which = np.repeat(np.arange(len(positions)), lengths)
+    first = np.cumsum(lengths) - lengths
+    places = ptr[positions][which] + np.arange(len(which)) - first[which]
+    right = storage["right"].astype(np.int64)
+    is_first = places == ptr[positions][which]
+    before = np.where(is_first, -1, right[places - 1]) if len(places) else places
+    return which, places, right[places], before
+
+
+def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All integers of the ranges starts..stops (both included), and which range each is of."""
+    lengths = stops - starts + 1
+    which = np.repeat(np.arange(len(starts)), lengths)
+    first = np.cumsum(lengths) - lengths
+    return starts[which] + np.arange(len(which)) - first[which], which
+
+
+def validate_right(storage: dict[str, Any], count: int, size: int, covers: bool) -> str | None:
+    """Why `ptr` and `right` list no runs of `count` fibers of `size`, or None; with `covers`, the
+    runs of each fiber must end at its last coordinate."""
+    ptr, right = storage["ptr"], storage["right"]
+    if len(ptr) < count + 1:
+        return f"ptr has {len(ptr)} entries for {count} fibers; it needs {count + 1}"
+    ptr = ptr[: count + 1]
+    if ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
+        return "ptr must start at 0 and never descend"
+    if ptr[-1] > len(right):
+        return f"ptr ends at {ptr[-1]}, beyond the {len(right)} stored runs"
+    right = right[: ptr[-1]]
+    if len(right) and (right.min() < 0 or right.max() >= size):
+        return f"runs must end in 0..{size - 1}"
+    ascending = right[1:] > right[:-1]
+    ascending[ptr[1:-1][(ptr[1:-1] > 0) & (ptr[1:-1] < len(right))] - 1] = True
+    if not ascending.all():
+        return "the ends of runs must ascend within each fiber"
+    if covers and size:
+        if np.any(ptr[1:] == ptr[:-1]):
+            return "a fiber has no run"
+        if count and np.any(right[ptr[1:] - 1] != size - 1):
+            return f"the runs of each fiber must end at {size - 1}"
+    return None

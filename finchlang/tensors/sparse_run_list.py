@@ -1,0 +1,126 @@
+"""The SparseRunList level: runs of equal subfibers with fill between them (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.syntax import Node
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.runs import (
+    Runs,
+    expand,
+    find_runs,
+    pointers,
+    run_steps,
+    spans,
+    validate_right,
+)
+from finchlang.tensors.sorted_positions import load_range
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.types import Int64
+
+
+@dataclass(frozen=True)
+class SparseRunList(Runs):
+    """`SparseRunList(lvl)`: the q-th run of the fiber at position p begins at left[ptr[p] + q] and
+    ends at right[ptr[p] + q]; its subfiber is at position ptr[p] + q of the child."""
+
+    arrays: ClassVar = (("ptr", None), ("left", None), ("right", None))
+    counters: ClassVar = (("stored", Int64), ("fibers", Int64))
+    bounds: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    def random_access(self) -> Level:
+        return SparseByteMap(self.lvl.random_access(), self.index)
+
+    def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
+        host.grow(store.left, add(q, 1))
+        host.store(store.left, q, sub(start, 1))
+        Runs._push(self, host, store, q, start, stop)
+
+    def _if_touching(
+        self, host: Host, store: Store, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
+    ) -> None:
+        def adjacent() -> None:
+            end = host.load(store.right, sub(k, 1), "end", Int64)
+            begin = host.load(store.left, q, "begin", Int64)
+            host.branch(compare("eq", begin, add(end, 1)), then)
+
+        host.branch(compare("gt", k, base), adjacent)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return self.update(host, fiber)
+        left, right = fiber.store.left, fiber.store.right
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            start, end = load_range(host, fiber)
+            if protocol == "follow":
+                return Lookup(lambda host, i: self._find(host, fiber, start, end, i)), None
+            last_cell = host.cell(ZERO, "last")
+            host.branch(
+                compare("lt", start, end),
+                lambda: host.set(
+                    last_cell, add(host.load(right, sub(end, 1), "right", Int64), 1)
+                ),
+            )
+            last = host.get(last_cell, lower=ZERO, upper=stop)
+            steps = run_steps(host, fiber, (start, end), last, protocol, body)
+            return Sequence((Phase(steps, stop=last), Phase(Run(self.fill)))), None
+
+        def body(host: Host, q: Expr) -> Node:
+            begin = host.load(left, q, "left", Int64, lower=ZERO)
+            return Sequence((Phase(Run(self.fill), stop=begin), Phase(Run(fiber.child(q)))))
+
+        return Thunk(preamble)
+
+    def _find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
+        store = fiber.store
+        q = host.search(store.right, start, end, sub(i, 1))
+        hit = host.cell(FALSE, "hit")
+        host.branch(
+            compare("lt", q, end),
+            lambda: host.set(hit, compare("lt", host.load(store.left, q, "left", Int64), i)),
+        )
+        return Switch(host.get(hit), fiber.child(q), self.fill)
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
+        dtype = self.index.dtype
+        storage: dict[str, Any] = {"ptr": pointers(fiber, count, dtype)}
+        storage |= {"left": left.astype(dtype), "right": right.astype(dtype)}
+        return storage | {"stored": len(fiber), "fibers": count}, run, len(fiber), kept
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, places, right, _ = spans(storage, positions)
+        coordinates, run = expand(storage["left"].astype(np.int64)[places], right)
+        return which[run], coordinates, places[run]
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = validate_right(storage, count, size, covers=False)
+        if problem is not None:
+            return problem
+        stored = int(storage["ptr"][count])
+        if len(storage["left"]) < stored:
+            return f"left has {len(storage['left'])} entries for {stored} runs"
+        _, places, right, before = spans(storage, np.arange(count))
+        left = storage["left"][places]
+        if np.any(left > right) or np.any(left <= before):
+            return "a run must begin after the run before it, and not after its own end"
+        return None
