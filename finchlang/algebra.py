@@ -43,6 +43,7 @@ class Operator:
     identity: ByType | None = None
     annihilator: ByType | None = None
     overrides: Callable[[Any], bool] | None = None
+    decided: Build | None = None
     repeated: str | None = None
     inverse: str | None = None
     distributes_over: tuple[str, ...] = ()
@@ -326,6 +327,7 @@ def _choose(z: Literal) -> Operator:
         idempotent=True,
         identity=_constant(z.value),
         overrides=lambda value: value != z.value,
+        decided=lambda a: op("ne", a, const(z.value, a.type)),
     )
 
 

@@ -74,7 +74,9 @@ class _Seat:
         """Put a tensor into the frame; says whether its arrays are others than at the last call."""
         if isinstance(tensor, Scalar):
             self._tensor = tensor
-            frame.slots[self.given] = self._pack[0](tensor.value)
+            held = tensor.format.held(tensor.value)
+            words = [pack(value) for pack, value in zip(self._pack, held, strict=True)]
+            frame.slots[self.given : self.given + self._count] = words
             return False
         if tensor is self._tensor and tensor.storage is self._storage:
             return False

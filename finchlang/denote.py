@@ -233,7 +233,8 @@ class Denotation:
         if place is None:
             return MISSING
         if not isinstance(root, Variable):
-            return const(MASKS[root.op.name.lower()](*place))
+            args = [self.whole(a, env) for a in root.args]
+            return const(MASKS[root.op.name.lower()].holds(*args, *place))
         if root.name in self.changing:
             raise Late
         array = self.array(root)
@@ -246,29 +247,41 @@ class Denotation:
             self.unwrapped[id(access)] = unwrap(access)
         root, modes = self.unwrapped[id(access)]
         mask = isinstance(root, Call)
-        shape = (None, None) if mask else self.shape(root)
+        shape = self.mask_shape(root, env) if mask else self.shape(root)
         if len(modes) != len(shape):
             name = root.op.name if mask else root.name
             message = f"{name} has {len(shape)} dimensions, {len(modes)} indices given"
             raise FinchError("dimension", message, access.span)
         place: list[int] = []
         outside = False
-        for (index, permissive), size in zip(modes, shape, strict=True):
-            i = self.value(index, env)
+        name = root.op.name if mask else root.name
+        for mode, size in zip(modes, shape, strict=True):
+            i = self.value(mode.index, env)
             if i is MISSING:
                 outside = True
                 continue
             if not isinstance(i, Const) or not i.type.is_integer:
-                raise FinchError("type", "an index must be an integer", index.span)
-            if size is not None and not 1 <= i.value <= size:
-                if not permissive and self.is_ahead:
-                    raise Late  # the program may never come there
-                if not permissive:
-                    message = f"index {i.value} is not in 1:{size} of {root.name}"
-                    raise FinchError("bounds", message, index.span)
-                outside = True
+                raise FinchError("type", "an index must be an integer", mode.index.span)
+            inside = self.is_inside(i, size, mode.permissive, f"of {name}", mode.index)
+            for index, window, permissive in mode.windows:
+                room = self.whole(window.stop, env) - self.whole(window.start, env) + 1
+                at = self.value(index, env)
+                inside &= self.is_inside(at, room, permissive, f"in a window of {name}", index)
+            outside |= not inside
             place.append(i.value if mask else i.value - 1)
         return root, None if outside else tuple(place)
+
+    def is_inside(
+        self, i: Const, size: int | None, permissive: bool, where: str, index: Node
+    ) -> bool:
+        """Whether an index is in 1:size; if it is neither that nor permissive, that is an error."""
+        if size is None or 1 <= i.value <= size:
+            return True
+        if permissive:
+            return False
+        if self.is_ahead:
+            raise Late  # the program may never come there
+        raise FinchError("bounds", f"index {i.value} is not in 1:{size} {where}", index.span)
 
     def array(self, name: Variable) -> DenseArray:
         if name.name not in self.arrays:
@@ -277,6 +290,10 @@ class Denotation:
 
     def size_now(self, name: Variable) -> tuple[int, ...]:
         return self.array(name).data.shape
+
+    def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]:
+        args = [self.whole(a, env) for a in mask.args]
+        return MASKS[mask.op.name.lower()].shape(*args)  # type: ignore[attr-defined]
 
     def shape(self, name: Variable) -> tuple[int, ...]:
         if name.name in self.resizing:

@@ -3,8 +3,8 @@ runs over, found by solving equations between actual numbers (Finch'25 section 4
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from finchlang.rewrite import children
@@ -24,8 +24,28 @@ from finchlang.syntax import (
     Variable,
 )
 
-#: masks by name, as predicates over their indices (Finch'25 Table 5)
-MASKS = {"uptrimask": lambda i, j: i <= j, "diagmask": lambda i, j: i == j}
+
+@dataclass(frozen=True)
+class MaskMeaning:
+    """What a mask says of its arguments and indices (Finch'25 Table 5), and its sizes for its
+    arguments (None: a mode without bounds)."""
+
+    holds: Callable[..., bool]
+    shape: Callable[..., tuple[int | None, ...]] = lambda: (None, None)
+
+
+MASKS = {
+    "uptrimask": MaskMeaning(lambda i, j: i <= j),
+    "lotrimask": MaskMeaning(lambda i, j: i >= j),
+    "diagmask": MaskMeaning(lambda i, j: i == j),
+    "bandmask": MaskMeaning(lambda i, j, k: j <= i <= k, lambda: (None, None, None)),
+    "splitmask": MaskMeaning(
+        lambda n, p, i, j: n * (j - 1) // p < i <= n * j // p, lambda n, p: (n, p)
+    ),
+    "chunkmask": MaskMeaning(
+        lambda n, b, i, j: b * (j - 1) < i <= b * j, lambda n, b: (n, -(-n // b) if b else 0)
+    ),
+}
 PROTOCOLS = ("walk", "gallop", "follow")
 
 #: what names stand for: a number, `missing`, an extent (start, stop), or None while not known
@@ -43,52 +63,109 @@ class Evaluator(Protocol):
     def whole(self, node: Node, env: Environment) -> int: ...
     def extent(self, node: Node, env: Environment) -> tuple[int, int] | None: ...
     def size_now(self, tensor: Variable) -> tuple[int, ...]: ...
+    def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]: ...
 
 
 def tensor_of(access: Access) -> Node:
     """The tensor within the wrappers of `access`, or the call that makes a mask."""
     tensor = access.tensor
-    while isinstance(tensor, Call) and tensor.args:
+    while isinstance(tensor, Call) and tensor.args and not is_mask(tensor):
         tensor = tensor.args[0]
     return tensor
 
 
-def unwrap(access: Access) -> tuple[Any, list[tuple[Node, bool]]]:
-    """What is accessed within its wrappers (Finch'25 Table 5), and for each of its modes the index
-    and whether that may be out of range."""
+def is_mask(tensor: Call) -> bool:
+    return isinstance(tensor.op, Variable) and tensor.op.name.lower() in MASKS
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How one mode of a tensor is accessed within its wrappers: at `index`, which may be out of range
+    if `permissive`; for each of its `windows` (index, extent, permissive) that index counts from 1."""
+
+    index: Node
+    permissive: bool
+    windows: tuple[tuple[Node, Extent, bool], ...] = ()
+
+    def shifted(self, by: Node) -> Mode:
+        return replace(self, index=Call(Variable("+"), (self.index, by), span=self.index.span))
+
+    def within(self, window: Extent) -> Mode:
+        by = Call(Variable("-"), (window.start, Literal(1)))
+        windows = (*self.windows, (self.index, window, self.permissive))
+        return replace(self.shifted(by), permissive=False, windows=windows)
+
+
+def unwrap(access: Access) -> tuple[Any, list[Mode]]:
+    """What is accessed within its wrappers (Finch'25 Table 5), and how each of its modes is."""
     modes = [_modifiers(index) for index in access.indices]
     tensor = access.tensor
     while isinstance(tensor, Call):
         name = tensor.op.name if isinstance(tensor.op, Variable) else ""
-        if name.lower() in MASKS and not tensor.args:
+        if is_mask(tensor):
             return tensor, modes
-        if name not in ("swizzle", "permissive", "protocolize") or not tensor.args:
+        if name not in _WRAPPERS or not tensor.args:
             raise FinchError("unknown name", f"there is no wrapper {name}", tensor.span)
-        settings = [getattr(a, "value", None) for a in tensor.args[1:]]
-        if len(settings) != len(modes):
+        settings = tensor.args[1:]
+        if len(settings) != (1 if name == "toeplitz" else len(modes)):
             message = f"{name} has {len(settings)} settings for {len(modes)} indices"
             raise FinchError("dimension", message, access.span)
-        if name == "swizzle":
-            if sorted(map(str, settings)) != sorted(str(k + 1) for k in range(len(modes))):
-                raise FinchError("dimension", "swizzle takes a permutation", tensor.span)
-            modes = [modes[p - 1] for p in settings]  # type: ignore[operator]
-        elif name == "permissive":
-            modes = [(i, p or s is True) for (i, p), s in zip(modes, settings, strict=True)]
+        modes = _WRAPPERS[name](modes, settings)
         tensor = tensor.args[0]
     return tensor, modes
 
 
-def _modifiers(index: Node) -> tuple[Node, bool]:
-    """An index without `~` and protocols, and whether it is permissive."""
-    permissive = False
-    while isinstance(index, Call) and isinstance(index.op, Variable) and len(index.args) == 1:
-        if index.op.name == "~":
-            permissive = True
-        elif index.op.name not in PROTOCOLS:
-            break
-        index = index.args[0]
+def _modifiers(index: Node) -> Mode:
+    """How an index without `~`, protocols and windows accesses its mode."""
+    if isinstance(index, Call) and len(index.args) == 1:
+        if isinstance(index.op, Extent):
+            return _modifiers(index.args[0]).within(index.op)
+        if index.op == Variable("~"):
+            return replace(_modifiers(index.args[0]), permissive=True)
+        if isinstance(index.op, Variable) and index.op.name in PROTOCOLS:
+            return _modifiers(index.args[0])
     summands = {n.name for _, n in _summands(index) if isinstance(n, Index)}
-    return index, permissive or len(summands) > 1
+    return Mode(index, len(summands) > 1)
+
+
+def _swizzle(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
+    order = [getattr(s, "value", None) for s in settings]
+    if sorted(map(str, order)) != sorted(str(k + 1) for k in range(len(modes))):
+        raise FinchError("dimension", "swizzle takes a permutation", settings[0].span)
+    return [modes[p - 1] for p in order]
+
+
+def _permissive(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
+    pairs = zip(modes, settings, strict=True)
+    return [replace(m, permissive=m.permissive or s == Literal(True)) for m, s in pairs]
+
+
+def _offset(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
+    pairs = zip(modes, settings, strict=True)
+    return [m if s == Literal(0) else m.shifted(s) for m, s in pairs]
+
+
+def _window(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
+    pairs = zip(modes, settings, strict=True)
+    return [m.within(s) if isinstance(s, Extent) else m for m, s in pairs]
+
+
+def _toeplitz(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
+    k = getattr(settings[0], "value", None)
+    if k not in range(1, len(modes)):
+        raise FinchError("dimension", "toeplitz takes the mode to divide", settings[0].span)
+    both = replace(modes[k - 1].shifted(modes[k].index), permissive=True)
+    return [*modes[: k - 1], both, *modes[k + 1 :]]
+
+
+_WRAPPERS = {
+    "swizzle": _swizzle,
+    "permissive": _permissive,
+    "protocolize": lambda modes, settings: modes,
+    "offset": _offset,
+    "window": _window,
+    "toeplitz": _toeplitz,
+}
 
 
 def _is_single(extent: Node) -> bool:
@@ -240,13 +317,16 @@ class Equations:
 
     def access(self, node: Access, env: Environment, indices: dict[str, Dimension]) -> None:
         root, modes = unwrap(node)
-        if isinstance(root, Call):
-            return
-        sizes = self.modes(root)
+        sizes = self.mask(root, env, len(modes)) if isinstance(root, Call) else self.modes(root)
         if len(sizes) != len(modes):
-            message = f"{root.name} has {len(sizes)} dimensions, {len(modes)} indices given"
+            name = root.op.name if isinstance(root, Call) else root.name
+            message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
             raise FinchError("dimension", message, node.span)
-        for (index, permissive), size in zip(modes, sizes, strict=True):
+        for mode, own in zip(modes, sizes, strict=True):
+            index, permissive, size = mode.index, mode.permissive, own
+            if mode.windows:
+                index, window, permissive = mode.windows[0]
+                size = self.window(window, env)
             found = [(s, n) for s, n in _summands(index) if isinstance(n, Index)]
             if permissive or len(found) != 1 or found[0][0] != 1:
                 continue
@@ -261,6 +341,27 @@ class Equations:
             except Late:
                 continue
             self.same.append((dimension, size, shift, node))
+
+    def window(self, window: Extent, env: Environment) -> Dimension:
+        """The dimension of an index that counts within a window."""
+        try:
+            start = self.semantics.whole(window.start, env)
+            stop = self.semantics.whole(window.stop, env)
+        except Late:
+            return Dimension(1, fixed=True)
+        return Dimension(2, 1, stop - start + 1, "a window", True)
+
+    def mask(self, mask: Call, env: Environment, order: int) -> list[Dimension]:
+        """The dimensions of a mask. (One without bounds tells its indices nothing.)"""
+        try:
+            shape = self.semantics.mask_shape(mask, env)
+        except Late:
+            return [Dimension(1, fixed=True) for _ in range(order)]
+        origin = f"{mask.op.name}"  # type: ignore[attr-defined]
+        return [
+            Dimension(fixed=True) if size is None else Dimension(2, 1, size, origin, True)
+            for size in shape
+        ]
 
     # ---------------------------------------------------------------- solving
 

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.build import sub
-from finchlang.host.build import sub
+from finchlang.host.build import ONE, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.syntax import Node
@@ -104,7 +103,8 @@ class Steps(Looplet):
 
     `seek(host, i)` moves to the one that holds coordinate i, `stride(host)` is the last coordinate
     of the current one, `body(host)` the current one, `next(host)` moves on by one. `last` is the
-    last coordinate of all. `seek` is None once it has been done (StepperSeek).
+    last coordinate of all, `first` the first: there it stands without a seek. `seek` is None once
+    it has been done (StepperSeek).
     """
 
     seek: Callable[[Host, Expr], None] | None
@@ -113,6 +113,7 @@ class Steps(Looplet):
     next: Callable[[Host], None]
     last: Expr | None = None
     positions: Positions | None = None
+    first: Expr = ONE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Hand-made tensors: looplet nests with a known dense meaning, run under both hosts.
+"""Looplet nests with a known dense meaning.
 
 A *nest* describes one looplet over a list of regions at once: instance k covers `regions[k]`, and
 what differs between instances (ends, values, conditions) stands in arrays, as it does in a level.
@@ -7,234 +7,21 @@ what differs between instances (ends, values, conditions) stands in arrays, as i
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis import strategies as st
+from both_hosts import Handmade, Memory, loop_copy, run_both, vector
 
 from finchlang import looplets as lp
 from finchlang.host.build import ONE, ZERO, add, const
-from finchlang.host.execute import ExecutingHost, run_code
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Code, Expr, Var
-from finchlang.host.residual import ResidualHost
-from finchlang.parse import parse_kernel
-from finchlang.rewrite import substitute
-from finchlang.rules.engine import Machine, State
-from finchlang.rules.table import rules
-from finchlang.rules.typing import annotate
-from finchlang.source import FinchError
-from finchlang.syntax import Literal, Node, Value, Variable
-from finchlang.tensors.bind import Bound, bind, gather, scatter
-from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import Level, TensorLike
-from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.types import Bool, Int64, Type, type_of_dtype
+from finchlang.host.ir import Buffer, Expr
+from finchlang.syntax import Literal, Node, Value
+from finchlang.types import Bool
 
 Region = tuple[int, int]  # first and last coordinate
-
-
-class Memory:
-    """The arrays and numbers that nests refer to; they are the same under every host."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[Buffer, np.ndarray] = {}
-
-    def array(self, values: Any, dtype: Any = np.int64, name: str = "array") -> Buffer:
-        data = np.array(values, dtype)
-        type = type_of_dtype(data.dtype)
-        assert type is not None
-        buffer = Buffer(f"{name}{len(self.arrays)}", type)
-        self.arrays[buffer] = data
-        return buffer
-
-    def number(self, value: Any, type: Type = Int64, lower: Expr | None = None) -> Var:
-        """A variable bound from outside."""
-        variable = Var("number", type, lower)
-        variable.held = value
-        return variable
-
-
-@dataclass(frozen=True, slots=True)
-class Handmade(TensorLike):
-    """A tensor that unfurls to whatever `make(host, stop, mode)` gives."""
-
-    name: str
-    dims: tuple[Expr | None, ...]
-    make: Callable[[Host, Expr | None, str], Node]
-
-    def __str__(self) -> str:
-        return self.name
-
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.dims
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return self.make(host, stop, mode)
-
-
-def vector(name: str, size: Expr | int, make: Callable[[Host], Node]) -> Handmade:
-    """A tensor of one dimension that is only read."""
-    length = size if isinstance(size, Expr) else const(size)
-    return Handmade(name, (length,), lambda host, stop, mode: make(host))
-
-
-# ---------------------------------------------------------------------------------- running kernels
-
-
-_parsed = lru_cache(maxsize=512)(parse_kernel)
-
-
-@dataclass
-class Outcome:
-    """What a kernel did: results by name, host steps, and how often which rule was applied while it
-    was interpreted and while it was staged; `code` is the residual."""
-
-    results: dict[str, Any]
-    steps: Counter[str]
-    interpreted: Counter[str]
-    staged: Counter[str]
-    code: Code
-    arrays: dict[Buffer, np.ndarray]
-    error: FinchError | None = None
-
-    def __getitem__(self, name: str) -> Any:
-        return self.results[name]
-
-
-@dataclass
-class Setup:
-    """A kernel in normal form over hand-made tensors. `outputs` has the formats of the tensors the
-    kernel declares, `shapes` their sizes before (a declaration changes them)."""
-
-    text: str
-    tensors: dict[str, TensorLike]
-    outputs: dict[str, str | Level]
-    memory: Memory
-    numbers: dict[str, Expr] = field(default_factory=dict)
-    which: str = "all"
-    element: str = "Dense(Element(0.0))"
-
-    def program(self) -> Node:
-        names: dict[str, Level | Type | None] = {n: parse_format(self.element) for n in self.tensors}
-        names |= {n: self.level(n) for n in self.outputs}
-        names |= {n: e.type for n, e in self.numbers.items()}
-        program = annotate(_parsed(self.text), names)
-        values: dict[Node, Node] = {Variable(n): Value(e) for n, e in self.numbers.items()}
-        return substitute(program, values)
-
-    def level(self, name: str) -> Level:
-        format = self.outputs[name]
-        return parse_format(format) if isinstance(format, str) else format
-
-    def run(self, host: Host, bounds: dict[str, Bound], trace: Counter[str]) -> None:
-        for bound in bounds.values():
-            bound.enter(host)
-        tensors = {**self.tensors, **{n: b.fiber for n, b in bounds.items()}}
-
-        def tracer(name: str, before: Node, after: Node | None, depth: int) -> None:
-            trace[name] += 1
-
-        Machine(rules(self.which), tracer).run(self.program(), State(host, tensors))
-
-    def execute(self, work: Callable[[ExecutingHost, dict[str, Bound]], None]) -> Outcome:
-        """Perform `work` on fresh copies of all memory."""
-        bounds = {n: bind(n, self.level(n), True) for n in self.outputs}
-        held = {n: self._empty(n) for n in self.outputs}
-        arrays = {b: a.copy() for b, a in self.memory.arrays.items()}
-        for name, bound in bounds.items():
-            own, inputs = gather(bound, held[name])
-            arrays |= {b: a.copy() for b, a in zip(bound.buffers, own, strict=True)}
-            for variable, value in zip(bound.inputs, inputs, strict=True):
-                variable.held = value
-        host = ExecutingHost(arrays)
-        error = None
-        try:
-            work(host, bounds)
-        except FinchError as fault:
-            error = fault
-        results: dict[str, Any] = {}
-        for name, bound in bounds.items():
-            if error is None:
-                outputs = [host.cells[c] for c in bound.outputs]
-                scatter(bound, held[name], [arrays[b] for b in bound.buffers], outputs)
-            tensor = held[name]
-            results[name] = tensor.value if isinstance(tensor, Scalar) else tensor.to_numpy()
-        kept = {b: arrays[b] for b in self.memory.arrays}
-        return Outcome(results, host.steps, Counter(), Counter(), Code(()), kept, error)
-
-    def _empty(self, name: str) -> Tensor | Scalar:
-        level = self.level(name)
-        return Scalar(level) if level.order == 0 else Tensor(level, *(0,) * level.order)
-
-
-def run_both(
-    text: str,
-    tensors: Sequence[Handmade],
-    outputs: dict[str, str | Level],
-    memory: Memory,
-    numbers: dict[str, Expr] | None = None,
-    which: str = "all",
-    element: str = "Dense(Element(0.0))",
-) -> Outcome:
-    """Interpret the kernel, and stage it and evaluate the residual. Both must end alike: the same
-    results, the same memory, the same error, and (congruence) the same host steps."""
-    named: dict[str, TensorLike] = {t.name: t for t in tensors}
-    setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
-    interpreted, staged = Counter[str](), Counter[str]()
-    first = setup.execute(lambda host, bounds: setup.run(host, bounds, interpreted))
-    recorded: list[Code] = []
-
-    def staged_run(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
-        recorder = ResidualHost()
-        setup.run(recorder, bounds, staged)
-        recorded.append(recorder.code())
-        run_code(recorded[0], host)
-
-    second = setup.execute(staged_run)
-    for name, result in first.results.items():
-        np.testing.assert_array_equal(second.results[name], result)
-    for buffer, array in first.arrays.items():
-        np.testing.assert_array_equal(second.arrays[buffer], array)
-    assert (first.error and str(first.error)) == (second.error and str(second.error))
-    assert first.error or first.steps == second.steps
-    first.interpreted, first.staged = interpreted, staged
-    first.code = recorded[0] if recorded else Code(())
-    return first
-
-
-def loop_sum(
-    nests: Sequence[Handmade],
-    memory: Memory,
-    start: Any = 1,
-    stop: Any = "n",
-    value: str | None = None,
-    n: int | Expr = 0,
-    which: str = "all",
-) -> Outcome:
-    """`s[] += value` for i from start to stop; the product of all nests unless told."""
-    product = " * ".join(f"{t.name}[i]" for t in nests)
-    text = f"begin\ns .= 0.0\nfor i = {start}:{stop}\ns[] += {value or product}\nend\nend"
-    size = n if isinstance(n, Expr) else const(n)
-    return run_both(text, nests, {"s": "Scalar(0.0)"}, memory, {"n": size}, which)
-
-
-def loop_copy(
-    nest: Handmade, memory: Memory, size: int, start: int = 1, which: str = "all"
-) -> Outcome:
-    """`y[i] = nest[i]` for i from start to size."""
-    text = (
-        f"begin\n@declare(y, 0.0, 1:{size})\nfor i = {start}:{size}\n"
-        f"y[i] = {nest.name}[i]\nend\nend"
-    )
-    return run_both(text, [nest], {"y": "Dense(Element(0.0))"}, memory, which=which)
-
-
-# -------------------------------------------------------------------------------------------- nests
 
 
 @dataclass
@@ -470,84 +257,59 @@ def pieces_of(regions: list[Region], pieces: list[list[int]]) -> list[Region]:
     return found
 
 
-# ----------------------------------------------------------------------------------- random nests
-
-VALUES = st.sampled_from([0.0, 0.0, 1.0, 2.0, -1.0, 3.0])
-Draw = Callable[[st.SearchStrategy], Any]
+# ------------------------------------------------------------------------- short ways to say them
 
 
-class RandomNests:
-    """Draws nests; `log` counts the preambles and epilogues of thunks that have both."""
+def run_nest(memory: Memory, size: int, value: float, static: bool = False) -> Nest:
+    return RunNest(memory, [(1, size)], Payload(memory, [value], static))
 
-    def __init__(self, draw: Draw, memory: Memory, values: Any = VALUES):
-        self.draw, self.memory, self.values = draw, memory, values
-        self.log = memory.array([0, 0], name="log")
 
-    def nest(self, regions: list[Region], depth: int) -> Nest:
-        """A nest over `regions`, with at most `depth` looplets one inside the other."""
-        leaves = [self.run, self.lookup, self.spike]
-        if depth <= 1:
-            return self.draw(st.sampled_from(leaves))(regions)
-        others = [self.sequence, self.switch, self.thunk, self.shift, self.stepper, self.jumper]
-        kind = self.draw(st.sampled_from([*others, self.stepper, *leaves]))
-        return kind(regions) if kind in leaves else kind(regions, depth - 1)
+def lookup_nest(memory: Memory, values: list[float], first: int = 1) -> Nest:
+    return LookupNest(memory, [(first, first + len(values) - 1)], [values])
 
-    def payload(self, number: int) -> Payload:
-        static = self.draw(st.booleans())
-        values = self.draw(st.lists(self.values, min_size=number, max_size=number))
-        return Payload(self.memory, values, static)
 
-    def run(self, regions: list[Region]) -> Nest:
-        return RunNest(self.memory, regions, self.payload(len(regions)))
+def spikes(
+    memory: Memory, ends: list[int], values: list[float], kind: Any = lp.Stepper, fill: float = 0.0
+) -> StepsNest:
+    """A stepper over spikes that end at `ends`, over 1:ends[-1]."""
+    regions = pieces_of([(1, ends[-1])], [ends])
+    body = Payload(memory, [fill] * len(ends), True)
+    child = SpikeNest(memory, regions, body, Payload(memory, values, False), False)
+    return StepsNest(memory, [(1, ends[-1])], kind, [ends], child)
 
-    def lookup(self, regions: list[Region]) -> Nest:
-        lengths = [max(0, high - low + 1) for low, high in regions]
-        values = [self.draw(st.lists(self.values, min_size=n, max_size=n)) for n in lengths]
-        return LookupNest(self.memory, regions, values)
 
-    def spike(self, regions: list[Region]) -> Nest:
-        count = len(regions)
-        body, tail = self.payload(count), self.payload(count)
-        return SpikeNest(self.memory, regions, body, tail, self.draw(st.booleans()))
+def runs(memory: Memory, ends: list[int], values: list[float], kind: Any = lp.Stepper) -> StepsNest:
+    """A stepper over runs that end at `ends`."""
+    regions = pieces_of([(1, ends[-1])], [ends])
+    child = RunNest(memory, regions, Payload(memory, values, False))
+    return StepsNest(memory, [(1, ends[-1])], kind, [ends], child)
 
-    def sequence(self, regions: list[Region], depth: int) -> Nest:
-        number = self.draw(st.integers(1, 3))
-        cuts = [
-            sorted(self.draw(st.integers(low - 1, max(high, low - 1))) for _ in range(number - 1))
-            for low, high in regions
-        ]
-        ends = [[*c, high] for c, (_, high) in zip(cuts, regions, strict=True)]
-        starts = [[low, *(c + 1 for c in cs)] for cs, (low, _) in zip(cuts, regions, strict=True)]
-        parts = []
-        for p in range(number):
-            own = [(s[p], e[p]) for s, e in zip(starts, ends, strict=True)]
-            parts.append(self.nest(own, depth))
-        names = self.draw(st.booleans()), self.draw(st.booleans())
-        return SequenceNest(self.memory, regions, parts, *names)
 
-    def switch(self, regions: list[Region], depth: int) -> Nest:
-        conditions = [self.draw(st.booleans()) for _ in regions]
-        head, tail = self.nest(regions, depth), self.nest(regions, depth)
-        return SwitchNest(self.memory, regions, conditions, head, tail)
+def assert_copies(nest: Nest, memory: Memory, which: str = "all") -> Any:
+    """`y[i] = nest[i]` over every part of the nest's region that starts anywhere."""
+    expected, size = nest.dense(0), len(nest.dense(0))
+    outcomes = []
+    for start in sorted({1, 2, size // 2 + 1, size, size + 1} - {0}):
+        found = loop_copy(nest.tensor("a"), memory, size, start, which)
+        outcomes.append(found)
+        np.testing.assert_array_equal(found["y"][start - 1 :], expected[start - 1 :])
+        assert not found["y"][: start - 1].any()
+    return outcomes[0]
 
-    def thunk(self, regions: list[Region], depth: int) -> Nest:
-        log = self.log if self.draw(st.booleans()) else None
-        return ThunkNest(self.memory, regions, self.nest(regions, depth), log)
 
-    def shift(self, regions: list[Region], depth: int) -> Nest:
-        delta = self.draw(st.integers(-3, 3))
-        moved = [(low - delta, high - delta) for low, high in regions]
-        child = self.nest(moved, depth)
-        return ShiftNest(self.memory, regions, child, delta, self.draw(st.booleans()))
-
-    def stepper(self, regions: list[Region], depth: int, kind: Any = lp.Stepper) -> Nest:
-        pieces = []
-        for low, high in regions:
-            inner = st.lists(st.integers(low, high), max_size=4) if low <= high else st.just([])
-            pieces.append(sorted({*self.draw(inner), high} if low <= high else set()))
-        child = self.nest(pieces_of(regions, pieces), depth)
-        spikes = isinstance(child, SpikeNest) and child.body.static
-        return StepsNest(self.memory, regions, kind, pieces, child, spikes)
-
-    def jumper(self, regions: list[Region], depth: int) -> Nest:
-        return self.stepper(regions, depth, lp.Jumper)
+def assert_sums(nests: Sequence[Nest], memory: Memory, which: str = "all") -> Any:
+    """The product of the nests, summed over windows of their region; gives what the last one gave,
+    which is over the whole of it."""
+    tensors = [nest.tensor(name) for nest, name in zip(nests, "abcde", strict=False)]
+    dense = np.prod([nest.dense(0) for nest in nests], axis=0)
+    size = len(dense)
+    text = (
+        "begin\ns .= 0.0\nfor i = lo:hi\n"
+        f"s[] += {' * '.join(f'{t.name}[i]' for t in tensors)}\nend\nend"
+    )
+    windows = [(start, stop) for start in (2, 4, size) for stop in (start, size - 1, size)]
+    for start, stop in [*windows, (3, 2), (size + 1, size), (1, size - 1), (1, size)]:
+        numbers = {"lo": memory.number(start), "hi": memory.number(stop)}
+        found = run_both(text, tensors, {"s": "Scalar(0.0)"}, memory, numbers, which)
+        assert found["s"] == dense[start - 1 : stop].sum()
+    return found

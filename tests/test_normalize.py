@@ -55,10 +55,9 @@ def error(text: str, **names: Any) -> FinchError:
 # ---------------------------------------------------------------------------------- the figures
 
 FIGURES: dict[str, tuple[str, dict[str, Any]]] = {
-    # Fig 10 gives no size for i; the shift in A[i - 1, j] says nothing about it
     "fig10": (
-        "for i=1:n, j=_\nif i <= j\ns[] += A[i - 1, j]\nend\nend",
-        {"A": MATRIX, "s": SCALAR, "n": Int64},
+        "for i=_, j=_\nif i <= j\ns[] += A[i - 1, j]\nend\nend",
+        {"A": MATRIX, "s": SCALAR},
     ),
     "fig11": (
         "C .= 0\nfor i=1:3\nfor j=_\nfor k=_\nC[i, j] += A[i, k] * B[k, j]\nend\nend\nend",

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_hosts import Handmade, Memory, Outcome, run_both, vector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from looplet_nests import Handmade, Memory, Nest, Outcome, RandomNests, run_both, vector
+from looplet_nests import Nest
+from random_nests import RandomNests
 
 from finchlang.host.build import ZERO, cast, const
 from finchlang.looplets import set_end
@@ -30,7 +32,7 @@ EXPRESSIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 NAMES = ("a", "b", "c")
 SLOWLY = settings(
-    max_examples=60,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -43,9 +45,7 @@ class Case:
         self.memory = Memory()
         self.size = draw(st.integers(0, 7))
         self.nests = RandomNests(draw, self.memory)
-        self.parts: list[Nest] = [
-            self.nests.nest([(1, self.size)], depth) for _ in range(number)
-        ]
+        self.parts: list[Nest] = [self.nests.nest([(1, self.size)], depth) for _ in range(number)]
         self.start = draw(st.integers(1, max(1, self.size)))
         self.stop = draw(st.integers(self.start - 1, self.size)) if self.size else 0
         if draw(st.booleans()):
@@ -55,8 +55,8 @@ class Case:
         ]
         static = draw(st.booleans())
         bounds = (self.start, self.stop)
-        self.numbers = {} if static else dict(
-            zip(("lo", "hi"), map(self.memory.number, bounds), strict=True)
+        self.numbers = (
+            {} if static else dict(zip(("lo", "hi"), map(self.memory.number, bounds), strict=True))
         )
         self.extent = f"{self.start}:{self.stop}" if static else "lo:hi"
 

@@ -1,4 +1,4 @@
-"""Each looplet's rule, by its name (Finch'25 Table 2 and Fig 15, Looplets'23 section 6), on hand-made
+"""The rules of the looplets that need no steps, by name (Finch'25 Table 2 and Fig 15), on hand-made
 nests, under both hosts."""
 
 from __future__ import annotations
@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_hosts import Handmade, Memory, loop_sum, run_both, vector
 from looplet_nests import (
-    Handmade,
-    LookupNest,
-    Memory,
     Nest,
     Payload,
     RunNest,
@@ -20,23 +18,20 @@ from looplet_nests import (
     StepsNest,
     SwitchNest,
     ThunkNest,
-    loop_copy,
-    loop_sum,
-    pieces_of,
-    run_both,
-    vector,
+    assert_copies,
+    assert_sums,
+    lookup_nest,
+    run_nest,
+    runs,
+    spikes,
 )
 
 from finchlang.host.build import ONE, ZERO, add, const
 from finchlang.host.ir import For, While
 from finchlang.looplets import (
-    AcceptRun,
-    Jumper,
     Lookup,
-    Looplet,
     Phase,
     Run,
-    Sequence,
     Shift,
     Spike,
     Stepper,
@@ -44,12 +39,8 @@ from finchlang.looplets import (
     Thunk,
     set_end,
 )
-from finchlang.rules.table import RULES, rules
 from finchlang.syntax import Literal, Value
-from finchlang.tensors.bind import bind
-from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import UPDATE, Fiber
-from finchlang.types import Bool, Float64
+from finchlang.types import Bool
 
 ZERO_FILL = Literal(0.0)
 BOTH_TABLES = pytest.mark.parametrize("which", ["all", "paper"])
@@ -58,61 +49,6 @@ BOTH_TABLES = pytest.mark.parametrize("which", ["all", "paper"])
 @pytest.fixture
 def memory() -> Memory:
     return Memory()
-
-
-def run_nest(memory: Memory, size: int, value: float, static: bool = False) -> Nest:
-    return RunNest(memory, [(1, size)], Payload(memory, [value], static))
-
-
-def lookup_nest(memory: Memory, values: list[float], first: int = 1) -> Nest:
-    return LookupNest(memory, [(first, first + len(values) - 1)], [values])
-
-
-def spikes(
-    memory: Memory, ends: list[int], values: list[float], kind: Any = Stepper, fill: float = 0.0
-) -> StepsNest:
-    """A stepper over spikes that end at `ends`, over 1:ends[-1]."""
-    regions = pieces_of([(1, ends[-1])], [ends])
-    body = Payload(memory, [fill] * len(ends), True)
-    child = SpikeNest(memory, regions, body, Payload(memory, values, False), False)
-    return StepsNest(memory, [(1, ends[-1])], kind, [ends], child)
-
-
-def runs(memory: Memory, ends: list[int], values: list[float], kind: Any = Stepper) -> StepsNest:
-    """A stepper over runs that end at `ends`."""
-    regions = pieces_of([(1, ends[-1])], [ends])
-    child = RunNest(memory, regions, Payload(memory, values, False))
-    return StepsNest(memory, [(1, ends[-1])], kind, [ends], child)
-
-
-def assert_copies(nest: Nest, memory: Memory, which: str = "all") -> Any:
-    """`y[i] = nest[i]` over every part of the nest's region that starts anywhere."""
-    expected, size = nest.dense(0), len(nest.dense(0))
-    outcomes = []
-    for start in sorted({1, 2, size // 2 + 1, size, size + 1} - {0}):
-        found = loop_copy(nest.tensor("a"), memory, size, start, which)
-        outcomes.append(found)
-        np.testing.assert_array_equal(found["y"][start - 1 :], expected[start - 1 :])
-        assert not found["y"][: start - 1].any()
-    return outcomes[0]
-
-
-def assert_sums(nests: list[Nest], memory: Memory, which: str = "all") -> Any:
-    """The product of the nests, summed over windows of their region; gives what the last one gave,
-    which is over the whole of it."""
-    tensors = [nest.tensor(name) for nest, name in zip(nests, "abcde", strict=False)]
-    dense = np.prod([nest.dense(0) for nest in nests], axis=0)
-    size = len(dense)
-    text = (
-        "begin\ns .= 0.0\nfor i = lo:hi\n"
-        f"s[] += {' * '.join(f'{t.name}[i]' for t in tensors)}\nend\nend"
-    )
-    windows = [(start, stop) for start in (2, 4, size) for stop in (start, size - 1, size)]
-    for start, stop in [*windows, (3, 2), (size + 1, size), (1, size - 1), (1, size)]:
-        numbers = {"lo": memory.number(start), "hi": memory.number(stop)}
-        found = run_both(text, tensors, {"s": "Scalar(0.0)"}, memory, numbers, which)
-        assert found["s"] == dense[start - 1 : stop].sum()
-    return found
 
 
 # ----------------------------------------------------------------------------------------- thunk
@@ -433,159 +369,6 @@ def test_two_sequences_meet_in_every_way(memory: Memory) -> None:
             assert found["s"] == (nests[0].dense(0) * nests[1].dense(0)).sum()
 
 
-# --------------------------------------------------------------------------------------- stepper
-
-
-@BOTH_TABLES
-@pytest.mark.parametrize("lo", [1, 2, 3, 5, 6, 9])
-def test_stepper_seek(memory: Memory, lo: int, which: str) -> None:
-    """A loop that starts in the middle seeks, and does not walk."""
-    nest = runs(memory, [2, 5, 9], [1.0, 10.0, 100.0])
-    start = memory.number(lo)
-    found = run_both(
-        "begin\ns .= 0.0\nfor i = lo:9\ns[] += a[i]\nend\nend",
-        [nest.tensor("a")],
-        {"s": "Scalar(0.0)"},
-        memory,
-        {"lo": start},
-        which,
-    )
-    assert found["s"] == nest.dense(0)[lo - 1 :].sum()
-    assert found.interpreted["StepperSeek"] == found.staged["StepperSeek"] == 1
-    assert found.steps["search"] >= 1
-    entered = sum(end >= lo for end in (2, 5, 9))
-    # at a single coordinate, which is known to be one only when the program runs, there is a loop
-    assert found.steps["loop"] == entered + 1
-
-
-def test_stepper_does_not_seek_the_first_coordinate(memory: Memory) -> None:
-    nest = runs(memory, [2, 5, 9], [1.0, 10.0, 100.0])
-    found = loop_sum([nest.tensor("a")], memory, n=9)
-    assert found.steps["search"] == 0
-
-
-@BOTH_TABLES
-def test_stepper_next(memory: Memory, which: str) -> None:
-    nest = runs(memory, [2, 5, 9], [1.0, 10.0, 100.0])
-    found = loop_sum([nest.tensor("a")], memory, n=memory.number(9), which=which)
-    assert found["s"] == 2 + 30 + 400
-    assert found.staged["StepperNext"] == 1
-    assert found.steps["loop"] == 4  # three regions, and one look that finds no more
-
-
-@BOTH_TABLES
-@pytest.mark.parametrize("make", [runs, spikes])
-def test_stepper_over_every_window(memory: Memory, make: Any, which: str) -> None:
-    assert_sums([make(memory, [1, 2, 5, 9], [1.0, 2.0, 3.0, 4.0])], memory, which=which)
-
-
-def test_stepper_cut_by_a_phase(memory: Memory) -> None:
-    """What a phase cuts off is not stepped over."""
-    ends = list(range(1, 101))
-    steps = runs(memory, ends, [1.0] * 100)
-    cut = memory.number(10)
-    mask = vector(
-        "m",
-        100,
-        lambda host: Sequence((Phase(Run(Literal(1.0)), stop=cut), Phase(Run(Literal(0.0))))),
-    )
-    found = loop_sum([mask, steps.tensor("a")], memory, n=100)
-    assert found["s"] == 10.0
-    assert found.steps["loop"] == 11
-
-
-@BOTH_TABLES
-@pytest.mark.parametrize(
-    "others",
-    [
-        [[3, 6, 9]],  # equal strides
-        [[2, 4, 8, 9]],  # different ones
-        [[9]],
-        [[1, 2, 3, 4, 5, 6, 7, 8, 9]],
-        [[3, 6, 9], [3, 6, 9]],
-        [[2, 6, 9], [1, 3, 9]],
-    ],
-)
-@pytest.mark.parametrize("make", [runs, spikes])
-def test_steppers_meet(memory: Memory, make: Any, others: list[list[int]], which: str) -> None:
-    nests = [make(memory, [3, 6, 9], [1.0, 2.0, 3.0])]
-    for ends in others:
-        nests.append(make(memory, ends, [float(e) for e in ends]))
-    assert_sums(list(nests), memory, which=which)
-
-
-def test_steppers_advance_once_a_step(memory: Memory) -> None:
-    """Two run lists make a region at each end of either, no more."""
-    a, b = runs(memory, [3, 6, 9], [1.0, 2.0, 3.0]), runs(memory, [2, 6, 9], [1.0, 2.0, 3.0])
-    found = loop_sum([a.tensor("a"), b.tensor("b")], memory, n=memory.number(9))
-    assert found["s"] == (a.dense(0) * b.dense(0)).sum()
-    assert found.steps["loop"] == len({3, 6, 9, 2}) + 1
-
-
-def test_stepper_in_a_stepper(memory: Memory) -> None:
-    """Blocks: the pieces of a stepper are steppers themselves."""
-    outer, inner = [[4, 9]], [[2, 4], [5, 8, 9]]
-    regions = pieces_of([(1, 9)], outer)
-    leaf = RunNest(
-        memory, pieces_of(regions, inner), Payload(memory, [1.0, 2.0, 3.0, 4.0, 5.0], False)
-    )
-    nest = StepsNest(memory, [(1, 9)], Stepper, outer, StepsNest(memory, regions, Stepper, inner, leaf))
-    assert_copies(nest, memory)
-
-
-def test_stepper_of_lookups_and_of_switches(memory: Memory) -> None:
-    ends = [[2, 5]]
-    regions = pieces_of([(1, 5)], ends)
-    lookups = LookupNest(memory, regions, [[1.0, 2.0], [3.0, 4.0, 5.0]])
-    zeros = RunNest(memory, regions, Payload(memory, [0.0, 0.0], True))
-    switches = SwitchNest(memory, regions, [False, True], lookups, zeros)
-    for child in (lookups, switches):
-        assert_copies(StepsNest(memory, [(1, 5)], Stepper, ends, child), memory)
-
-
-# ---------------------------------------------------------------------------------------- jumper
-
-
-@BOTH_TABLES
-@pytest.mark.parametrize("make", [runs, spikes])
-@pytest.mark.parametrize(
-    "others", [[], [[3, 6, 9]], [[2, 4, 8, 9]], [[9]], [[1, 5, 9], [2, 3, 9]]]
-)
-def test_jumper(memory: Memory, make: Any, others: list[list[int]], which: str) -> None:
-    """Alone, with equal strides, and with strides that lead in turns."""
-    nests = [make(memory, [3, 6, 9], [1.0, 2.0, 3.0], Jumper)]
-    for ends in others:
-        nests.append(make(memory, ends, [float(e) for e in ends], Jumper))
-    found = assert_sums(list(nests), memory, which=which)
-    assert found.staged["Jumper"] >= 1
-
-
-@BOTH_TABLES
-def test_jumper_stepper_and_lookup(memory: Memory, which: str) -> None:
-    nests = [
-        spikes(memory, [2, 7, 9], [1.0, 2.0, 3.0], Jumper),
-        runs(memory, [1, 4, 8, 9], [1.0, 2.0, 3.0, 4.0]),
-        lookup_nest(memory, [float(k) for k in range(1, 10)]),
-    ]
-    assert_sums(nests, memory, which=which)
-
-
-def test_jumper_leads(memory: Memory) -> None:
-    """Between the ends of the longest stride the others are not walked: few steps for a long list
-    against a short one."""
-    long, short = list(range(1, 2001)), [1000, 2000]
-    a = spikes(memory, long, [1.0] * len(long), Jumper)
-    b = spikes(memory, short, [2.0, 3.0], Jumper)
-    found = loop_sum([a.tensor("a"), b.tensor("b")], memory, n=memory.number(2000))
-    assert found["s"] == 5.0
-    assert found.steps.total() < 400
-    c, d = (
-        spikes(memory, ends, [1.0] * len(ends), Stepper) for ends in (long, short)
-    )
-    walked = loop_sum([c.tensor("a"), d.tensor("b")], memory, n=memory.number(2000))
-    assert walked.steps.total() > 4000
-
-
 # ---------------------------------------------------------------------------------------- lookup
 
 
@@ -619,211 +402,3 @@ def test_lookup_of_a_subtensor(memory: Memory) -> None:
     found = run_both(text, [matrix], {"s": "Scalar(0.0)"}, memory)
     assert found["s"] == 15.0
     assert found.staged["Unfurl"] == 2
-
-
-# ------------------------------------------------------------------------------------ accept run
-
-
-def run_writer(memory: Memory) -> tuple[Handmade, Any, Any]:
-    """A writer that keeps each run it is given: values in a Dense vector, ends in an array."""
-    bound = bind("runs", parse_format("Dense(Element(0.0))"), True)
-    (values,) = bound.buffers
-    memory.arrays[values] = np.zeros(32)
-    ends, number = memory.array([0] * 32, name="ends"), memory.array([0], name="number")
-    fiber = Fiber(bound.fiber.store, (const(32),), ZERO, None, UPDATE)
-
-    def make(host: Any, stop: Any, mode: str) -> Any:
-        assert mode == UPDATE
-
-        def accept(host: Any, start: Any, stop: Any) -> Any:
-            q = host.load(number, ZERO, "q")
-            host.store(number, ZERO, add(q, 1))
-            host.store(ends, q, stop)
-            return fiber.child(q)
-
-        return AcceptRun(accept)
-
-    return Handmade("w", (const(32),), make), (number, ends), values
-
-
-def written(found: Any, writer: Any) -> list[tuple[int, float]]:
-    _, (number, ends), values = writer
-    count = int(found.arrays[number][0])
-    arrays = found.arrays
-    return list(zip(arrays[ends][:count].tolist(), arrays[values][:count].tolist(), strict=True))
-
-
-@BOTH_TABLES
-def test_accept_run(memory: Memory, which: str) -> None:
-    """A writer that takes runs gets each region at once; a coordinate at a time otherwise."""
-    writer = run_writer(memory)
-    source = runs(memory, [3, 8], [2.0, 4.0])
-    text = "for i = 1:8\nw[i] = a[i]\nend"
-    found = run_both(text, [writer[0], source.tensor("a")], {}, memory, which=which)
-    assert written(found, writer) == [(3, 2.0), (8, 4.0)]
-    assert found.staged["AcceptRun"] == 1
-
-
-def test_accept_run_of_what_depends_on_the_index(memory: Memory) -> None:
-    writer = run_writer(memory)
-    text = "for i = 1:3\nw[i] = a[i] * i\nend"
-    found = run_both(text, [writer[0], run_nest(memory, 3, 2.0).tensor("a")], {}, memory)
-    assert written(found, writer) == [(1, 2.0), (2, 4.0), (3, 6.0)]
-
-
-def test_accept_run_of_lookups_and_spikes(memory: Memory) -> None:
-    writer = run_writer(memory)
-    text = "for i = 1:3\nw[i] = a[i]\nend"
-    found = run_both(text, [writer[0], lookup_nest(memory, [7.0, 8.0, 9.0]).tensor("a")], {}, memory)
-    assert written(found, writer) == [(1, 7.0), (2, 8.0), (3, 9.0)]
-    memory = Memory()
-    writer = run_writer(memory)
-    nest = spikes(memory, [2, 5], [1.0, 2.0], fill=4.0)
-    text = "for i = 1:5\nw[i] = a[i]\nend"
-    found = run_both(text, [writer[0], nest.tensor("a")], {}, memory)
-    assert written(found, writer) == [(1, 4.0), (2, 1.0), (4, 4.0), (5, 2.0)]
-
-
-def test_accept_run_of_nothing(memory: Memory) -> None:
-    writer = run_writer(memory)
-    text = "for i = 1:n\nw[i] = 1.0\nend"
-    found = run_both(text, [writer[0]], {}, memory, {"n": memory.number(0)})
-    assert written(found, writer) == []
-
-
-# ----------------------------------------------------------------------------------------- shift
-
-
-def shiftable(memory: Memory, delta: int) -> dict[str, Nest]:
-    """A nest of each kind over what is 1:6 once it is moved by `delta`."""
-    low, high = 1 - delta, 6 - delta
-    region, middle = (low, high), low + 2
-    payload = Payload(memory, [2.0], False)
-    ends = [[middle, high]]
-    pieces = pieces_of([region], ends)
-    zero = Payload(memory, [0.0, 0.0], True)
-    spike = SpikeNest(memory, pieces, zero, Payload(memory, [3.0, 4.0], False), False)
-    run_pieces = RunNest(memory, pieces, Payload(memory, [3.0, 4.0], False))
-    lookup = lookup_nest(memory, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], low)
-    parts: list[Nest] = [
-        RunNest(memory, [(low, middle)], payload),
-        lookup_nest(memory, [7.0, 8.0, 9.0], middle + 1),
-    ]
-    switch = SwitchNest(memory, [region], [True], lookup, RunNest(memory, [region], payload))
-    return {
-        "run": RunNest(memory, [region], payload),
-        "lookup": lookup,
-        "spike": SpikeNest(memory, [region], zero, Payload(memory, [3.0], False), True),
-        "open spike": SpikeNest(memory, [region], zero, Payload(memory, [3.0], False), False),
-        "sequence": SequenceNest(memory, [region], parts, True, False),
-        "switch": switch,
-        "thunk": ThunkNest(memory, [region], lookup, None),
-        "stepper": StepsNest(memory, [region], Stepper, ends, run_pieces),
-        "stepper of spikes": StepsNest(memory, [region], Stepper, ends, spike, True),
-        "jumper": StepsNest(memory, [region], Jumper, ends, spike),
-        "shift": ShiftNest(
-            memory, [region], lookup_nest(memory, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], low - 2), 2, True
-        ),
-    }
-
-
-@pytest.mark.parametrize("kind", list(shiftable(Memory(), 0)))
-@pytest.mark.parametrize("delta", [-3, 0, 2])
-@pytest.mark.parametrize("static", [True, False])
-def test_shift(memory: Memory, kind: str, delta: int, static: bool) -> None:
-    child = shiftable(memory, delta)[kind]
-    nest = ShiftNest(memory, [(1, 6)], child, delta, static)
-    assert_copies(nest, memory)
-    found = loop_sum([nest.tensor("a")], memory, 2, 5)
-    assert found["s"] == child.dense(0)[1:5].sum()
-    assert found.staged["Shift"] >= 1
-
-
-def test_shift_of_a_writer(memory: Memory) -> None:
-    """A shifted AcceptRun is told its own coordinates."""
-    writer, kept, values = run_writer(memory)
-    moved = Handmade(
-        "v", (const(32),), lambda host, stop, mode: Shift(writer.make(host, stop, mode), const(2))
-    )
-    text = "for i = 4:8\nv[i] = a[i]\nend"
-    found = run_both(text, [moved, runs(memory, [5, 8], [1.0, 2.0]).tensor("a")], {}, memory)
-    assert written(found, (moved, kept, values)) == [(3, 1.0), (6, 2.0)]
-
-
-# --------------------------------------------------------------------------------- derived rules
-
-
-@pytest.mark.parametrize("lo, hi", [(1, 9), (3, 9), (1, 5), (4, 6), (7, 3)])
-def test_positions(memory: Memory, lo: int, hi: int) -> None:
-    """Positions gives what the base rules give, in fewer steps, and only where gaps annihilate."""
-    nest = spikes(memory, [2, 4, 5, 9], [1.0, 2.0, 3.0, 4.0])
-    nest.has_positions = True
-    other = lookup_nest(memory, [float(k) for k in range(9)])
-    tensors = [nest.tensor("a"), other.tensor("b")]
-    bounds = {"lo": memory.number(lo), "hi": memory.number(hi)}
-    text = "begin\ns .= 0.0\nfor i = lo:hi\ns[] += a[i] * b[i]\nend\nend"
-    found, base = (
-        run_both(text, tensors, {"s": "Scalar(0.0)"}, memory, bounds, which)
-        for which in ("all", "paper")
-    )
-    assert found["s"] == base["s"] == (nest.dense(0) * other.dense(0))[lo - 1 : hi].sum()
-    assert found.staged["Positions"] == 1 and base.staged["Positions"] == 0
-    if (lo, hi) == (1, 9):
-        assert found.steps.total() < base.steps.total()
-
-
-def test_positions_needs_gaps_that_annihilate(memory: Memory) -> None:
-    nest = spikes(memory, [2, 5], [1.0, 2.0])
-    nest.has_positions = True
-    found = loop_sum([nest.tensor("a")], memory, value="a[i] + 1.0", n=memory.number(5))
-    assert found["s"] == 8.0
-    assert found.staged["Positions"] == 0
-
-
-def test_positions_needs_a_single_stepper(memory: Memory) -> None:
-    nests = [spikes(memory, [2, 5], [1.0, 2.0]), spikes(memory, [3, 5], [1.0, 2.0])]
-    for nest in nests:
-        nest.has_positions = True
-    found = assert_sums(list(nests), memory)
-    assert found.staged["Positions"] == 0
-
-
-# --------------------------------------------------------------------------------------- the table
-
-#: Fig 15's order, in the paper's words
-PRIORITY = ["Thunk", "Phase", "Switch", "Simplify", "Run", "Spike", "Sequence", "StepperSeek", "StepperNext", "Lookup", "AcceptRun", "Unfurl", "Loop", "Access"]
-
-
-def test_the_table_is_in_the_order_of_figure_15() -> None:
-    names = [rule.name for rule in RULES]
-    assert len(set(names)) == len(names)
-    assert [n for n in names if n in PRIORITY] == PRIORITY
-    assert names.index("Jumper") < names.index("StepperSeek")  # Looplets'23 section 6.2
-    rest = "Block Define Sieve Assign Declare Freeze Thaw Extent Shift Jumper Positions"
-    assert set(names) - set(PRIORITY) == set(rest.split())
-
-
-def test_the_paper_table_has_no_derived_rules() -> None:
-    assert [r.name for r in rules("all") if r not in rules("paper")] == ["Positions"]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_rules_state_themselves(rule: Any) -> None:
-    """The docstring is the rule: from what, to what."""
-    statement = rule.statement
-    assert any(arrow in statement for arrow in ("→", "⟹", "⇒")), statement
-
-
-def test_no_two_looplets_are_equal() -> None:
-    """A looplet carries state of its own, so it is equal to itself alone."""
-    for kind in (lambda: Run(Literal(0.0)), lambda: Lookup(lambda host, i: ZERO_FILL)):
-        one, other = kind(), kind()
-        assert isinstance(one, Looplet)
-        assert one == one and one != other
-        assert len({one, other}) == 2
-
-
-def test_values_in_runs_keep_their_type(memory: Memory) -> None:
-    found = loop_sum([vector("a", 3, lambda host: Run(Literal(2)))], memory, n=3)
-    assert found["s"] == 6.0 and isinstance(found["s"], float)
-    assert Float64.wrap(found["s"]) == 6.0

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_hosts import Memory, loop_sum, run_both, vector
 from kernels import kernel, run_congruent, run_script
-from looplet_nests import LookupNest, Memory, loop_sum, run_both, vector
+from looplet_nests import LookupNest
 
 from finchlang.host.build import const
 from finchlang.host.execute import ExecutingHost
@@ -21,6 +22,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     EMPTY,
     MISSING,
+    Assign,
     Block,
     Call,
     Extent,
@@ -63,7 +65,12 @@ def statements(code: Any) -> list[Any]:
 
 @pytest.mark.parametrize(
     "literal, type",
-    [(Literal(2), Int64), (Literal(2.5), Float64), (Literal(True), Bool), (Literal(1, "Int8"), Int8)],
+    [
+        (Literal(2), Int64),
+        (Literal(2.5), Float64),
+        (Literal(True), Bool),
+        (Literal(1, "Int8"), Int8),
+    ],
 )
 def test_literal(literal: Literal, type: Any) -> None:
     assert evaluate(literal, state()) is const(literal.value, type)
@@ -112,7 +119,8 @@ def test_call_of_what_is_no_operator_or_does_not_take_its_arguments() -> None:
 def test_ready_expressions() -> None:
     assert is_ready(Call(Variable("+"), (Literal(1), Value(const(2)))))
     assert not is_ready(Call(Variable("+"), (Literal(1), Index("i"))))
-    assert not is_ready(parse_kernel("s[] += a[i]").value)
+    assignment = parse_kernel("s[] += a[i]")
+    assert isinstance(assignment, Assign) and not is_ready(assignment.value)
 
 
 # ------------------------------------------------------------------------------------------ loops
@@ -323,9 +331,7 @@ def test_declare_with_another_value() -> None:
 
 
 def test_declare_an_empty_dimension() -> None:
-    found = run_congruent(
-        kernel("y .= 0\nfor i = 3:2\ny[i] = 1.0\nend"), {"y": np.zeros(5)}
-    )
+    found = run_congruent(kernel("y .= 0\nfor i = 3:2\ny[i] = 1.0\nend"), {"y": np.zeros(5)})
     assert found.error is None
     assert found["y"].shape in ((0,), (2,))
 

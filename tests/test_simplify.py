@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_hosts import Memory, run_both, vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import kernel, run_congruent
-from looplet_nests import Memory, run_both, vector
 
 from finchlang.algebra import OPERATORS, Operator, literal_type
 from finchlang.host.build import const, op
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.ir import Var
 from finchlang.looplets import Run
-from finchlang.rules import loops, simplify as simplify_module
+from finchlang.rules import loops
+from finchlang.rules import simplify as simplify_module
 from finchlang.rules.engine import State
 from finchlang.rules.expressions import evaluate, type_of
 from finchlang.rules.simplify import simplify
@@ -46,6 +47,9 @@ I = Index("i")  # noqa: E741
 N = Value(Var("n", Int64))
 
 
+ONE = Literal(1)
+
+
 def call(name: str, *args: Node) -> Call:
     return Call(Variable(name), args)
 
@@ -58,7 +62,7 @@ def target(type: Type = Float64, name: str = "s") -> Access:
     return Access(Variable(name), (), type=type)
 
 
-def loop(body: Node, start: Node = Literal(1), stop: Node = N) -> Loop:
+def loop(body: Node, start: Node = ONE, stop: Node = N) -> Loop:
     return Loop(I, Extent(start, stop), body)
 
 
@@ -119,8 +123,8 @@ def test_without_properties_nothing_happens(made_up: Any) -> None:
     for args in ((x, x), (x, Literal(0.0)), (x, Literal(1.0))):
         term = call(plain, *args)
         assert simplify(term) is term
-    term = loop(Assign(target(), Variable(plain), x))
-    assert simplify(term) is term
+    whole = loop(Assign(target(), Variable(plain), x))
+    assert simplify(whole) is whole
 
 
 def test_a_made_up_inverse_and_override(made_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:

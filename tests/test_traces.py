@@ -94,9 +94,9 @@ def test_the_upper_triangle_goes_through_the_steps_of_the_paper() -> None:
     assert pretty(watch.events[0].compiled.normalized.program) == NORMALISED  # step 1
     told = iter(watch.told)
     for step, name, after in STEPS:
-        assert any(
-            rule == name and re.search(after, term) for rule, term in told
-        ), f"step {step}: {name} giving {after}"
+        assert any(rule == name and re.search(after, term) for rule, term in told), (
+            f"step {step}: {name} giving {after}"
+        )
     assert next(told, None) is None  # Freeze is the last
     assert set(watch.rules) >= {*AROUND, *(name for _, name, _ in STEPS)}
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from finchlang.normalize.context import Context, is_call, root
+from finchlang.normalize.shifts import settings
 from finchlang.pretty import pretty
 from finchlang.rewrite import map_children, replace, walk
 from finchlang.source import FinchError
@@ -118,6 +119,7 @@ class _Concordize:
         outer = _OUTSIDE
         for mode in reversed(range(len(indices))):
             index: Any = indices[mode]
+            outer = max(outer, *map(self.depth, settings(node.tensor, mode)), outer)
             if not isinstance(index, Index) or self.depths[index.name] <= outer:
                 index = self.bind(index, outer, indices[:mode], innermost)
                 indices[mode] = index

@@ -78,26 +78,36 @@ class Context:
 
 def root(tensor: Node) -> str | None:
     """The name of the tensor inside any wrappers; None for a mask."""
-    while isinstance(tensor, Call) and tensor.args:
+    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
         tensor = tensor.args[0]
     return tensor.name if isinstance(tensor, Variable) else None
 
 
-def permissive_modes(tensor: Node) -> set[int]:
-    """The modes (from 0) that a `permissive` wrapper around `tensor` frees from their bounds."""
-    modes: set[int] = set()
-    while isinstance(tensor, Call) and tensor.args:
-        if tensor.op == Variable("permissive"):
-            modes.update(k for k, flag in enumerate(tensor.args[1:]) if flag == Literal(True))
+def may_be_missing(tensor: Node) -> bool:
+    """Whether a wrapper around `tensor` reads `missing` out of range."""
+    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+        if is_call(tensor, "toeplitz") or (
+            is_call(tensor, "permissive") and Literal(True) in tensor.args
+        ):
+            return True
         tensor = tensor.args[0]
-    return modes
+    return False
 
 
 def mask_name(tensor: Node) -> str | None:
-    """The mask that `tensor` calls for (`UpTriMask()`), or None."""
+    """The mask that `tensor` calls for (`UpTriMask()`, `splitmask(n, 2)`), or None."""
     if isinstance(tensor, Call) and isinstance(tensor.op, Variable) and tensor.op.name in MASKS:
         return tensor.op.name
     return None
+
+
+def mask_sizes(tensor: Node) -> tuple[Node | None, ...]:
+    """The sizes of the modes of the mask inside any wrappers, as its arguments give them; nothing
+    for another tensor."""
+    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+        tensor = tensor.args[0]
+    name = mask_name(tensor)
+    return MASKS[name].shape(tensor.args) if name is not None else ()  # type: ignore[attr-defined]
 
 
 def is_call(node: Node, *names: str) -> bool:

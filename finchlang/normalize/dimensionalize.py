@@ -127,7 +127,7 @@ class _Rebuild:
                 p for p in parts if self.is_stable(p) and not self.unseen(p, facts.visible)
             )
             writers = facts.writers[mode]
-            name = f"dim_{writers[0].name if writers else facts.name}"
+            name = f"dim_{writers[0][0].name if writers else facts.name}"
             if usable:
                 dims.append(self.meet(usable, facts.visible, name))
             else:

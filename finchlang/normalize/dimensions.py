@@ -12,12 +12,12 @@ from finchlang.normalize.context import (
     Context,
     is_call,
     is_single,
-    permissive_modes,
     root,
     size_extent,
 )
+from finchlang.normalize.shifts import ZERO, plus, shifted, source
 from finchlang.pretty import pretty
-from finchlang.rewrite import walk
+from finchlang.rewrite import replace, walk
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -38,8 +38,8 @@ from finchlang.syntax import (
 
 _FIRST = Extent(ONE, ONE)
 Parts = tuple[Extent, ...]
-#: a mode of a declared tensor, as a source of extents; the span is that of the access
-Link = tuple["Declared", int, Span | None]
+#: a mode of a declared tensor, moved by a shift, as a source of extents; the span is the access's
+Link = tuple["Declared", int, Node, Span | None]
 
 
 @dataclass(eq=False)
@@ -63,13 +63,14 @@ class LoopFacts:
 @dataclass(eq=False)
 class Declared:
     """One declaration. `user` are the dimensions written with it; `writers` the indices that write
-    each mode before the first freeze; `previous` is the declaration before it, `time` its place
+    each mode before the first freeze, with how far their extents are moved; `previous` is the
+    declaration before it, `time` its place
     among all that changes tensors."""
 
     name: str
     visible: frozenset[str]
     user: list[Dimension | None]
-    writers: list[list[LoopFacts]]
+    writers: list[list[tuple[LoopFacts, Node]]]
     previous: Declared | None
     span: Span | None
     time: int
@@ -129,47 +130,52 @@ class Facts:
     def expression(self, node: Node) -> None:
         for n in walk(node):
             if isinstance(n, Access):
-                for index, name, mode in self.bare_modes(n):
-                    self.meet(index, name, mode)
+                for index, found in self.bare_modes(n):
+                    self.meet(index, found)
 
-    def bare_modes(self, access: Access) -> list[tuple[Index, str, int]]:
-        """The modes of `access` that give their index a dimension, or take one from it."""
-        name = root(access.tensor)
-        if name is None:
-            return []  # masks are dimensionless
-        free = permissive_modes(access.tensor)
-        return [
-            (index, name, mode)
+    def bare_modes(self, access: Access) -> list[tuple[Index, tuple[str, int, Node] | Extent]]:
+        """The indices of `access` that a mode gives a dimension, or takes one from."""
+        found = [
+            (index, source(access.tensor, mode))
             for mode, index in enumerate(access.indices)
-            if isinstance(index, Index) and mode not in free and index.name not in self.single
+            if isinstance(index, Index) and index.name not in self.single
         ]
+        return [(index, where) for index, where in found if where is not None]
 
-    def meet(self, index: Index, name: str, mode: int) -> None:
+    def meet(self, index: Index, found: tuple[str, int, Node] | Extent) -> None:
         """The index takes part in a dimension of a tensor that has its size already."""
         dimension = self.loops[index.name].dimension
+        if isinstance(found, Extent):
+            dimension.parts.append(replace(found, span=index.span))
+            return
+        name, mode, shift = found
         if declared := self.current.get(name):
-            dimension.links.append((declared, mode, index.span))
+            dimension.links.append((declared, mode, shift, index.span))
         else:
-            dimension.parts.append(size_extent(name, mode + 1, index.span))
+            dimension.parts.append(shifted(size_extent(name, mode + 1, index.span), shift))
 
     def update(self, target: Access) -> None:
         name = root(target.tensor)
         assert name is not None
         self.change(name)
         declared = self.current.get(name)
-        for index, _, mode in self.bare_modes(target):
-            if declared is None or declared.is_frozen or declared.user[mode] is not None:
-                self.meet(index, name, mode)
+        for index, found in self.bare_modes(target):
+            if isinstance(found, Extent) or declared is None or declared.is_frozen:
+                self.meet(index, found)
+                continue
+            _, mode, shift = found
+            if declared.user[mode] is not None:
+                self.meet(index, found)
             else:
                 loop = self.loops[index.name]
-                declared.writers[mode].append(loop)
-                loop.writes.append((declared, mode, index.span))
+                declared.writers[mode].append((loop, plus(ZERO, shift, -1)))
+                loop.writes.append((declared, mode, shift, index.span))
 
     def declare(self, node: Declare, visible: frozenset[str]) -> None:
         name, order = node.tensor.name, self.context.level(node.tensor.name).order
         self.expression(node.init)
         user = [None if isinstance(d, Dimensionless) else self.source(d) for d in node.dims]
-        writers: list[list[LoopFacts]] = [[] for _ in range(order)]
+        writers: list[list[tuple[LoopFacts, Node]]] = [[] for _ in range(order)]
         self.change(name)
         previous, user = self.current.get(name), user or [None] * order
         declared = Declared(name, visible, user, writers, previous, node.span, self.time)
@@ -196,7 +202,7 @@ class Facts:
             if extent.start == ONE and is_call(stop, "size") and stop.args[0].name in self.current:
                 # the size of a declared tensor is what its declaration says
                 declared = self.current[stop.args[0].name]
-                dimension.links.append((declared, stop.args[1].value - 1, extent.span))
+                dimension.links.append((declared, stop.args[1].value - 1, ZERO, extent.span))
             else:
                 dimension.parts.append(extent)
         else:
@@ -219,14 +225,22 @@ class Resolve:
         self.open.add(loop)
         parts = self.dimension(loop.dimension)
         if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
-            parts = _distinct(p for d, mode, span in loop.writes for p in self.kept(d, mode, span))
+            parts = _distinct(
+                shifted(p, shift)
+                for d, mode, shift, span in loop.writes
+                for p in self.kept(d, mode, span)
+            )
         self.open.discard(loop)
         if not self.open:
             self.found[loop] = parts
         return parts
 
     def dimension(self, dimension: Dimension) -> Parts:
-        linked = (p for d, mode, span in dimension.links for p in self.declared(d, mode, span))
+        linked = (
+            shifted(p, shift)
+            for d, mode, shift, span in dimension.links
+            for p in self.declared(d, mode, span)
+        )
         return _distinct((*dimension.parts, *linked))
 
     def declared(self, declared: Declared, mode: int, span: Span | None) -> Parts:
@@ -237,7 +251,8 @@ class Resolve:
         if user is not None:
             parts = self.dimension(user)
         else:
-            parts = _distinct(_sized(p) for w in declared.writers[mode] for p in self.loop(w))
+            writers = declared.writers[mode]
+            parts = _distinct(_sized(shifted(p, by)) for w, by in writers for p in self.loop(w))
         self.open.discard((declared, mode))
         return parts or self.kept(declared, mode, span)
 

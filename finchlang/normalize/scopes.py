@@ -14,9 +14,10 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
-from finchlang.rewrite import block, map_children, replace
+from finchlang.rewrite import block, map_children, replace, walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
+    NOTHING,
     Access,
     Assign,
     Block,
@@ -39,6 +40,8 @@ from finchlang.syntax import (
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Type
+
+_WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
 
 #: what a name bound in the kernel stands for
 Environment = dict[str, Node]
@@ -242,7 +245,27 @@ class _Scopes:
             what = self.describe(node.tensor)
             raise _wrong_count(what, order, len(node.indices), "indices", node)
         indices = tuple(self.index(i, env) for i in node.indices)
-        return Access(node.tensor, indices, span=node.span)
+        return Access(self.with_arguments(node.tensor, env), indices, span=node.span)
+
+    def with_arguments(self, tensor: Any, env: Environment) -> Any:
+        """`tensor` with the arguments of masks and wrappers under the names that are used from here
+        on."""
+        if not isinstance(tensor, Call) or not tensor.args:
+            return tensor
+        if mask_name(tensor):
+            for node in walk(tensor):
+                if isinstance(node, Access):
+                    message = "the arguments of a mask are numbers, not elements of tensors"
+                    hint = "bind the element outside of the loops: let n = ..."
+                    raise FinchError("type", message, node.span, hint)
+            return replace(tensor, args=tuple(self.value(a, env) for a in tensor.args))
+        body, *settings = tensor.args
+        if is_call(tensor, "offset"):
+            settings = [self.value(s, env) for s in settings]
+        elif is_call(tensor, "window"):
+            settings = [s if s == _WHOLE else self.extent(s, env) for s in settings]
+            settings = [_WHOLE if isinstance(s, Dimensionless) else s for s in settings]
+        return replace(tensor, args=(self.with_arguments(body, env), *settings))
 
     def describe(self, tensor: Node) -> str:
         while isinstance(tensor, Call):
@@ -252,6 +275,8 @@ class _Scopes:
 
     def index(self, node: Node, env: Environment) -> Node:
         """An index: a value, perhaps under the modifiers `~`, `walk`, `gallop`, `follow`."""
+        if isinstance(node, Call) and isinstance(node.op, Extent) and len(node.args) == 1:
+            return replace(node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),))
         if is_call(node, "~", *PROTOCOLS):
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
         known = (*env, *self.context.formats)
@@ -277,9 +302,11 @@ class _Scopes:
             raise FinchError("type", "a tensor is expected here", node.span)
         name = node.op.name
         if name in MASKS:
-            if node.args:
-                raise FinchError("type", f"`{name}()` takes no arguments", node.span)
-            return len(MASKS[name].sizes())
+            given, wanted = len(node.args), len(MASKS[name].parameters)
+            if given != wanted:
+                message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
+                raise FinchError("type", message, node.span)
+            return MASKS[name].order
         if name not in WRAPPERS and name != "swizzle":
             hint = did_you_mean(name, (*MASKS, *WRAPPERS, "swizzle"))
             raise FinchError("unknown name", f"there is no wrapper `{name}`", node.op.span, hint)
@@ -290,6 +317,12 @@ class _Scopes:
             raise FinchError("type", f"`{name}` wraps a tensor", node.span)
         order = self.tensor(node.args[0], env)
         settings = node.args[1:]
+        if name == "toeplitz":
+            mode: Any = settings[0] if len(settings) == 1 else None
+            if not isinstance(mode, Literal) or mode.value not in range(1, order + 1):
+                message = f"`toeplitz` takes a tensor and the mode to divide, from 1 to {order}"
+                raise FinchError("type", message, node.span)
+            return order + 1
         if len(settings) != order:
             what = f"{name}({self.describe(node.args[0])}, ...)"
             raise _wrong_count(what, order, len(settings), "settings", node)

@@ -17,19 +17,20 @@ from finchlang.normalize.context import (
     call,
     is_call,
     mask_name,
-    permissive_modes,
+    may_be_missing,
     root,
 )
+from finchlang.normalize.shifts import source, summed_indices, terms, total
 from finchlang.rewrite import map_children, replace, walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
-    NOTHING,
     Access,
     Assign,
     Block,
     Call,
     Declare,
     Define,
+    Extent,
     Freeze,
     Index,
     Literal,
@@ -41,6 +42,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MASKS
+from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Bool, Int64, Type
 
 
@@ -60,38 +62,60 @@ def wrapperize(program: Node, context: Context) -> Node:
 @dataclass(frozen=True)
 class Modifier:
     """One row of Table 5: `match` splits an index expression into the wrapper's setting for its
-    mode and the index that is left; other modes get the setting `neutral`."""
+    mode and the index that is left; other modes get the neutral setting."""
 
     wrapper: str
-    neutral: Node
-    match: Callable[[Node], tuple[Node, Node] | None]
+    match: Callable[[_Wrapperize, Node], tuple[Node, Node] | None]
     read_only: bool = False
 
 
-def _permissive(index: Node) -> tuple[Node, Node] | None:
+def _permissive(program: _Wrapperize, index: Node) -> tuple[Node, Node] | None:
     if isinstance(index, Call) and is_call(index, "~"):
         return Literal(True, span=index.op.span), index.args[0]
     return None
 
 
-def _protocol(index: Node) -> tuple[Node, Node] | None:
+def _protocol(program: _Wrapperize, index: Node) -> tuple[Node, Node] | None:
     if isinstance(index, Call) and is_call(index, *PROTOCOLS):
         return index.op, index.args[0]
     return None
 
 
+def _window(program: _Wrapperize, index: Node) -> tuple[Node, Node] | None:
+    if isinstance(index, Call) and isinstance(index.op, Extent):
+        return index.op, index.args[0]
+    return None
+
+
+def _offset(program: _Wrapperize, index: Node) -> tuple[Node, Node] | None:
+    """`i + c` where c is constant in the loop of i."""
+    found = list(terms(index))
+    if len(found) < 2 or any(isinstance(n, Access) for n in walk(index)):
+        return None
+    for n, (sign, i) in enumerate(found):
+        shift = total(found[:n] + found[n + 1 :])
+        if sign > 0 and program.is_outer(shift, i):
+            return shift, i
+    return None
+
+
 MODIFIERS = (
-    Modifier("permissive", Literal(False), _permissive),
-    Modifier("protocolize", Literal(NOTHING), _protocol, read_only=True),
+    Modifier("permissive", _permissive),
+    Modifier("protocolize", _protocol, read_only=True),
+    Modifier("window", _window),
+    Modifier("offset", _offset),
 )
 
 
-def wrap(access: Access, updating: bool) -> Access:
+def wrap(program: _Wrapperize, access: Access, updating: bool) -> Access:
     """`access` with its index modifiers turned into wrappers, from the outside in."""
-    tensor, indices = access.tensor, access.indices
+    tensor = access.tensor
+    indices = tuple(_guarded(tensor, mode, i) for mode, i in enumerate(access.indices))
+    # a mask without bounds is looked up wherever its index points
+    modifiers = [m for m in MODIFIERS if root(tensor) or m.wrapper != "offset"]
     while True:
-        for modifier in MODIFIERS:
-            found = [modifier.match(i) for i in indices]
+        for modifier in modifiers:
+            found = [modifier.match(program, i) for i in indices]
             if any(found):
                 break
         else:
@@ -100,9 +124,19 @@ def wrap(access: Access, updating: bool) -> Access:
             place = next(f[0] for f in found if f)
             message = f"`{getattr(place, 'name', modifier.wrapper)}` says how to read a tensor"
             raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
-        settings = (f[0] if f else modifier.neutral for f in found)
+        neutral = WRAPPERS[modifier.wrapper].neutral
+        settings = (f[0] if f else neutral for f in found)
         tensor = call(modifier.wrapper, tensor, *settings, span=access.span)
         indices = tuple(f[1] if f else i for f, i in zip(found, indices, strict=True))
+
+
+def _guarded(tensor: Node, mode: int, index: Any) -> Node:
+    """An index of two loop variables is permissive (unless its mode is already)."""
+    if is_call(index, "~") or source(tensor, mode) is None:
+        return index
+    if is_call(index, *PROTOCOLS) or (isinstance(index, Call) and isinstance(index.op, Extent)):
+        return replace(index, args=(_guarded(tensor, mode, index.args[0]),))
+    return call("~", index, span=index.span) if len(summed_indices(index)) > 1 else index
 
 
 # --------------------------------------------------------------------------- the walk
@@ -161,7 +195,7 @@ class _Wrapperize:
     def access(self, node: Access, updating: bool = False) -> Access:
         tensor, order = self.store(node.tensor)
         indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
-        return wrap(Access(tensor, indices, span=node.span), updating)
+        return wrap(self, Access(tensor, indices, span=node.span), updating)
 
     # ------------------------------------------------------------------ swizzles
 
@@ -177,12 +211,19 @@ class _Wrapperize:
             return Variable(name, span=tensor.span), tuple(p - 1 for p in known.permutation)
         if mask := mask_name(tensor):
             canonical = Variable(MASKS[mask].name, span=tensor.op.span)
-            return replace(tensor, op=canonical), tuple(range(len(MASKS[mask].sizes())))
+            args = tuple(self.expression(a, masks=False) for a in tensor.args)
+            return replace(tensor, op=canonical, args=args), tuple(range(MASKS[mask].order))
         inner, order = self.store(tensor.args[0])
         if is_call(tensor, "swizzle"):
             permutation = [p.value - 1 for p in tensor.args[1:]]
             return inner, tuple(permutation[m] for m in order)
-        settings = (tensor.args[1 + m] for m in order)
+        if is_call(tensor, "toeplitz"):
+            pair: Any = tensor.args[1]
+            at = order.index(pair.value - 1)
+            wider = [m + (m >= pair.value) for m in order]
+            wider.insert(at + 1, pair.value)
+            return replace(tensor, args=(inner, Literal(at + 1, span=pair.span))), tuple(wider)
+        settings = (self.expression(tensor.args[1 + m], masks=False) for m in order)
         return replace(tensor, args=(inner, *settings)), order
 
     def stored_name(self, name: str, swizzled: Swizzled) -> str:
@@ -244,8 +285,7 @@ class _Wrapperize:
                 stored = root(tensor)
                 if stored is None:
                     return Bool
-                may_miss = permissive_modes(tensor)
-                return None if may_miss else self.context.level(stored).element_type
+                return None if may_be_missing(tensor) else self.context.level(stored).element_type
             case Call(op, args):
                 return Int64 if is_call(node, "size") else self.type_of_call(op, args)
         return None

@@ -3,11 +3,12 @@ what it relies on. `--rules=paper` leaves them out."""
 
 from __future__ import annotations
 
-from finchlang.host.build import ONE, add, sub
+from finchlang.host.build import add, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Stepper
 from finchlang.rewrite import substitute
-from finchlang.rules.engine import Machine, State, Step, bounds, find_looplets, put, rule
+from finchlang.rules.breaks import run_regions, triggers
+from finchlang.rules.engine import Machine, State, Step, bounds, drop, find_looplets, put, rule
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Loop, Node, Value
@@ -37,15 +38,32 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
     start, stop = region
     host = state.host
     first, end = known.start, known.stop
-    if start is not ONE:
+    if not at_most(start, stepper.first):
         first = known.locate(host, start)
     if stepper.last is None or not at_most(stepper.last, stop):
         end = known.locate(host, add(stop, 1))
 
-    def once(q: Expr) -> None:
+    _over(machine, term, state, stepper, first, sub(end, 1))
+    return EMPTY, state
+
+
+def _over(
+    machine: Machine, term: Loop, state: State, stepper: Stepper, first: Expr, last: Expr
+) -> None:
+    """The tails of `stepper` at positions first..last."""
+    host, known = state.host, stepper.positions
+    assert known is not None
+
+    def once(q: Expr) -> Expr:
         i = known.coordinate(host, q)
         body = put(term.body, {id(stepper): known.tail(host, q, i)}, consume=True)
         machine.run(substitute(body, {term.index: Value(i)}), state)
+        return q
 
-    host.count(first, sub(end, 1), once, "q")
-    return EMPTY, state
+    def rest(left: Loop, start: Expr) -> None:
+        _over(machine, left, state, stepper, start, last)
+
+    if triggers(term, state):
+        run_regions(machine, term, state, first, last, once, rest)
+    else:
+        host.count(first, last, lambda q: drop(once(q)), "q")

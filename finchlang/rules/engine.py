@@ -91,12 +91,16 @@ class Machine:
                 return result
         raise Bug(f"no rule applies to {term!r}")
 
+    def note(self, name: str, before: Node, after: Node) -> None:
+        """Tell the tracer of a step that is part of a rule."""
+        if self.tracer is not None:
+            self.tracer(name, before, after, self.depth)
+
     def arm(self, name: str, term: Node, state: State) -> Callable[[], None]:
         """Running `term` as one arm of a branch or the body of a loop, traced under `name`."""
 
         def run() -> None:
-            if self.tracer is not None:
-                self.tracer(name, term, term, self.depth)
+            self.note(name, term, term)
             self.run(term, state)
 
         return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra import literal_type, operator
-from finchlang.host.build import compare, conjunction, const, op
+from finchlang.host.build import cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
 from finchlang.rewrite import replace, rewrite_bottom_up, walk
@@ -26,7 +26,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import Fiber, TensorLike
-from finchlang.tensors.masks import MASKS
+from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Int64, Type
 
@@ -62,11 +62,24 @@ def resolve(node: Node, state: State) -> TensorLike:
             return node
         case Variable(name) if name in state.tensors:
             return state.tensors[name]
-        case Call(Variable(name), ()) if name in MASKS:
-            return MASKS[name]
-        case Call(Variable(name), (body, *args)) if name in WRAPPERS:
-            return WRAPPERS[name](resolve(body, state), tuple(args))
+        case Call(Variable(name), args) if name in MASKS:
+            kind = MASKS[name]
+            sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
+            return Mask(kind, tuple(_whole(a, state) for a in args), tuple(sizes))
+        case Call(Variable(name), (body, *settings)) if name in WRAPPERS:
+            # only the last mode is iterated over now: the other settings may not have values yet
+            make = WRAPPERS[name].make
+            return make(node, resolve(body, state), settings[-1], lambda n: _whole(n, state))
     raise Bug(f"{node!r} is no tensor")
+
+
+def _whole(node: Node, state: State) -> Expr:
+    """An argument that is an integer, known where its tensor is first iterated over."""
+    expr = evaluate(node, state) if is_ready(node) else None
+    if expr is None or not expr.type.is_integer:
+        message = "the arguments of masks and wrappers are integers that are known before their loops"
+        raise FinchError("type", message, node.span)
+    return state.host.let(cast(expr, Int64), "n")
 
 
 def size(tensor: TensorLike, mode: int) -> Expr:
@@ -111,8 +124,16 @@ def _bound(node: Node, state: State) -> Expr:
 def _origin(node: Node) -> str:
     """Where an extent comes from, in the user's terms."""
     match node:
-        case Extent(_, Call(Variable("size"), (Variable(name), Literal(mode)))):
+        case Extent(Literal(1), Call(Variable("size"), (Variable(name), Literal(mode)))):
             return f"dimension {mode} of {name.removesuffix('_stored')}"
+        case Extent(_, stop):
+            sizes = [n.args for n in walk(stop) if isinstance(n, Call) and n.op == Variable("size")]
+            for name, mode in sizes:  # type: ignore[misc]
+                shown = name.name.removesuffix("_stored")  # type: ignore[attr-defined]
+                return (
+                    f"dimension {mode.value} of {shown} shifted "  # type: ignore[attr-defined]
+                    "(`~` or a window frees an index from it)"
+                )
     return "the extent given"
 
 

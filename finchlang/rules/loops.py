@@ -19,6 +19,7 @@ from finchlang.looplets import (
     Thunk,
 )
 from finchlang.rewrite import accesses, mentions, substitute, walk
+from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -37,8 +38,20 @@ from finchlang.rules.engine import (
 from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import repeat
-from finchlang.syntax import EMPTY, Access, Assign, Extent, Literal, Loop, Node, Value
-from finchlang.tensors.level import READ, UPDATE
+from finchlang.syntax import (
+    EMPTY,
+    Access,
+    Assign,
+    Declare,
+    Extent,
+    Literal,
+    Loop,
+    Node,
+    Thaw,
+    Value,
+    Variable,
+)
+from finchlang.tensors.level import READ, UPDATE, Fiber
 
 
 @rule("Extent")
@@ -116,7 +129,8 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
 
     where nothing else depends on i. Several writers accept together; what else the loop does is what
-    it does b - a + 1 times. With an index that has a value, the run is that one coordinate."""
+    it does b - a + 1 times, but for tensors of its own, which are declared anew each time. With an
+    index that has a value, the run is that one coordinate."""
     host = state.host
     for site in _bound_accesses(term):
         if isinstance(site.tensor, AcceptRun):
@@ -131,7 +145,8 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     start, stop = loop
     others = rewrite_accesses(lambda a: EMPTY if a.tensor in found else a, term.body)
     length = Value(add(sub(stop, start), ONE))
-    body = repeat(term.body, length, lambda assign: assign.target.tensor in found)
+    taken = [*found, *(n.tensor for n in walk(term.body) if isinstance(n, Declare))]
+    body = repeat(term.body, length, lambda assign: assign.target.tensor in taken)
     if body is None or mentions(others, term.index):
         return None
 
@@ -148,13 +163,35 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
 
-    The extent must lie within the tensor's dimension; what cannot be proved is checked."""
-    if not isinstance(term, Loop) or bounds(term) is None or _unfurlable(term) is None:
+    The extent must lie within the tensor's dimension; what cannot be proved is checked. A scalar that
+    has structure is unfurled by the first loop it does not change in."""
+    if not isinstance(term, Loop) or bounds(term) is None:
         return None
-    rest: Any = term
+    rest: Any = _unfurl_scalars(term, state)
+    if rest is term and _unfurlable(term) is None:
+        return None
     while (site := _unfurlable(rest)) is not None:  # every access with this index at once
         rest = _unfurl_site(rest, site, state)
     return rest, state
+
+
+def _unfurl_scalars(term: Loop, state: State) -> Any:
+    """`term` with the scalars that have structure read, if they are the same in all of the loop."""
+    structured = {
+        name: fiber
+        for name, fiber in state.tensors.items()
+        if isinstance(fiber, Fiber) and fiber.level.is_structured and fiber.mode == READ
+    }
+    if not structured:
+        return term
+    changing = {n.tensor for n in walk(term.body) if isinstance(n, (Declare, Thaw))}
+    read = {a.tensor: a.tensor.name for a in accesses(term.body) if isinstance(a.tensor, Variable)}
+    values: dict[Node, Node] = {
+        tensor: structured[name].level.read(state.host, structured[name])
+        for tensor, name in read.items()
+        if name in structured and tensor not in changing
+    }
+    return rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
 
 
 def _unfurl_site(term: Any, site: Access, state: State) -> Any:
@@ -162,13 +199,13 @@ def _unfurl_site(term: Any, site: Access, state: State) -> Any:
     region = bounds(term)
     assert region is not None
     tensor = resolve(site.tensor, state)
-    size, stop = tensor.sizes()[-1], region[1]
-    if size is not None:
-        _check_range(term, site, size, region, state)
-        if region[0] is not ONE or not at_most(size, stop):
-            stop = size
+    extent, stop = tensor.extent(), region[1]
+    if extent is not None:
+        _check_range(term, site, extent, region, state)
+        if region[0] is not ONE or not at_most(extent[1], stop):
+            stop = extent[1]
     mode = UPDATE if _is_target(site, term) else READ
-    looplet = tensor.unfurl(state.host, stop if size is not None else None, mode, None)
+    looplet = tensor.unfurl(state.host, stop if extent is not None else None, mode, None)
 
     def change(access: Access) -> Access:
         if access.tensor == site.tensor and is_at(access, term.index):
@@ -190,20 +227,21 @@ def _is_target(site: Access, term: Node) -> bool:
 
 
 def _check_range(
-    term: Loop, site: Access, size: Expr, loop: tuple[Expr, Expr], state: State
+    term: Loop, site: Access, extent: tuple[Expr, Expr], loop: tuple[Expr, Expr], state: State
 ) -> None:
-    start, stop = loop
-    if at_most(ONE, start) and at_most(stop, size):
+    (first, last), (start, stop) = extent, loop
+    if at_most(first, start) and at_most(stop, last):
         return
-    inside = op("and", compare("le", ONE, start), compare("le", stop, size))
+    inside = op("and", compare("le", first, start), compare("le", stop, last))
     if start is not stop:  # an empty extent is never outside
         inside = op("or", compare("gt", start, stop), inside)
     mode = len(site.indices)
+    whole, values = ("1:{}", (last,)) if first is ONE else ("{}:{}", (first, last))
     if start is stop:
-        message, values = f"index {{}} of dimension {mode} is not in 1:{{}}", (start, size)
+        message, values = f"index {{}} of dimension {mode} is not in {whole}", (start, *values)
     else:
-        message = f"the extent {{}}:{{}} is not within dimension {mode}, which is 1:{{}}"
-        values = (start, stop, size)  # type: ignore[assignment]
+        message = f"the extent {{}}:{{}} is not within dimension {mode}, which is {whole}"
+        values = (start, stop, *values)
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
@@ -220,8 +258,14 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     def once(i: Expr) -> None:
         machine.run(substitute(term.body, {term.index: Value(i)}), state)
 
+    def one(i: Expr) -> Expr:
+        once(i)
+        return i
+
     if at_most(stop, start):  # at most one iteration
         if_not_empty(state, start, stop, lambda: once(start))
+    elif triggers(term, state):
+        run_regions(machine, term, state, start, stop, one)
     else:
         state.host.count(start, stop, once, term.index.name)
     return EMPTY, state

@@ -7,6 +7,7 @@ stands in several accesses is one looplet, and is lowered once for all of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from finchlang.host.build import add, compare, sub
@@ -15,6 +16,7 @@ from finchlang.looplets import (
     AcceptRun,
     Lookup,
     Phase,
+    Positions,
     Run,
     Sequence,
     Shift,
@@ -93,19 +95,30 @@ def _shifted(node: Any, delta: Expr) -> Any:
                 return Shift(body, delta), epilogue
 
             return Thunk(enter)
-        case Steps(seek, stride, current, following, last):
-            return type(node)(
-                None if seek is None else lambda host, i: seek(host, sub(i, delta)),
-                lambda host: add(stride(host), delta),
-                lambda host: Shift(current(host), delta),
-                following,
-                moved(last),
+        case Steps(seek, stride, current, _, last, positions, first):
+            return replace(
+                node,
+                seek=None if seek is None else lambda host, i: seek(host, sub(i, delta)),
+                stride=lambda host: add(stride(host), delta),
+                body=lambda host: Shift(current(host), delta),
+                last=moved(last),
+                positions=None if positions is None else _shifted_positions(positions, delta),
+                first=add(first, delta),
             )
         case AcceptRun(accept):
             return AcceptRun(lambda host, a, b: accept(host, sub(a, delta), sub(b, delta)))
         case Shift(body, more):
             return Shift(body, add(delta, more))
     return node  # a Run, or payload
+
+
+def _shifted_positions(known: Positions, delta: Expr) -> Positions:
+    return replace(
+        known,
+        coordinate=lambda host, q: add(known.coordinate(host, q), delta),
+        tail=lambda host, q, i: known.tail(host, q, sub(i, delta)),
+        locate=lambda host, i: known.locate(host, sub(i, delta)),
+    )
 
 
 @rule("Run")

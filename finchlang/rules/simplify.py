@@ -224,8 +224,8 @@ def _never(_: Assign) -> bool:
 def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> Node | None:
     """A statement that does what `node` does when it is run `times` times (at least once), or None.
     Assignments for which `once` holds do so already."""
-    if all(once(n) for n in walk(node) if isinstance(n, Assign)):
-        return node if once is not _never else None
+    if once is not _never and _is_once(node, once):
+        return node
     match node:
         case Assign(target, op, value):
             row = operator(op)
@@ -234,8 +234,8 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
             if row is None or row.repeated is None:
                 return None
             product = Call(Variable(row.repeated), (value, times))
-            once = Call(op, (target, value))  # a product of Bools stays a Bool, as one step does
-            return Assign(target, op, _typed(product, once), span=node.span)
+            step = Call(op, (target, value))  # a product of Bools stays a Bool, as one step does
+            return Assign(target, op, _typed(product, step), span=node.span)
         case Sieve(condition, body):
             inner = repeat(body, times, once)
             return inner and Sieve(condition, inner, span=node.span)
@@ -252,14 +252,18 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
     return None
 
 
+def _is_once(node: Node, once: Callable[[Assign], bool]) -> bool:
+    return all(once(n) for n in walk(node) if isinstance(n, Assign))
+
+
 def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -> bool:
-    """Whether the statements are assignments, and those that are repeated to different tensors."""
+    """Whether what is to be repeated of the statements are assignments to different tensors."""
     stores: list[object] = []
     for statement in statements:
+        if once is not _never and _is_once(statement, once):
+            continue
         if not isinstance(statement, Assign):
             return False
-        if once(statement):
-            continue
         tensor = statement.target.tensor
         stores.append(tensor.store if isinstance(tensor, Fiber) else tensor)
     kinds = all(isinstance(s, Variable) for s in stores) or not any(

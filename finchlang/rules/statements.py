@@ -152,11 +152,13 @@ def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: Declare, state: Stat
     """Levels that have a place for every coordinate multiply their sizes: that must not overflow.
     (What is too much for the memory is noticed when storage grows.)"""
     run: list[Expr] = []
-    for level, dim in zip(fiber.level.levels(), (*reversed(dims), None), strict=True):
-        if dim is not None and not level.is_sequential:
-            run.append(dim)
+    rest = dims
+    for level in fiber.level.levels():
+        own, rest = rest[len(rest) - level.modes :], rest[: len(rest) - level.modes]
+        if level.has_all_places:
+            run += own
             continue
-        if len(run) > 1 or (run and dim is not None):
+        if len(run) > 1 or (run and own):
             room = cast(run[0], Float64)
             for size in run[1:]:
                 room = op("mul", room, cast(size, Float64))

@@ -4,21 +4,22 @@ Looplets'23 section 6).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from finchlang.host.build import ONE, add, compare, maximum
+from finchlang.host.build import compare, maximum
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     Jumper,
     Stepper,
     set_end,
 )
+from finchlang.rules.breaks import run_regions
 from finchlang.rules.engine import (
     Machine,
     State,
     Step,
     bounded,
-    drop,
     find_all,
     if_not_empty,
     put,
@@ -56,7 +57,7 @@ def jumper(machine: Machine, term: Node, state: State) -> Step | None:
         _lead(machine, with_bounds(term, start, stop), jumpers, strides, farthest, state)  # type: ignore[arg-type]
         return stop
 
-    _regions(state, first, last, region)
+    run_regions(machine, term, state, first, last, region)  # type: ignore[arg-type]
     return EMPTY, state
 
 
@@ -73,7 +74,8 @@ def _lead(
     def choose(k: int) -> None:
         leader = jumpers[k]
         changes: dict[int, Any] = {
-            id(j): Stepper(j.seek, j.stride, j.body, j.next, j.last, j.positions) for j in jumpers
+            id(j): Stepper(j.seek, j.stride, j.body, j.next, j.last, j.positions, j.first)
+            for j in jumpers
         }
         changes[id(leader)] = set_end(leader.body(state.host), strides[k])
         machine.run(put(term, changes), state)
@@ -88,22 +90,6 @@ def _lead(
     attempt(0)
 
 
-def _regions(state: State, first: Expr, last: Expr, region: Any) -> None:
-    """Run `region(start)`, which gives the end of the region it did, from `first` to `last`."""
-    host = state.host
-    if at_most(last, first):  # at most one coordinate
-        if_not_empty(state, first, last, lambda: drop(region(first)))
-        return
-    cell = host.cell(first, "at")
-
-    def body() -> None:
-        # inside the loop its condition holds
-        start = host.get(cell, lower=first, upper=last)
-        host.set(cell, add(region(start), 1))
-
-    host.loop(lambda: compare("le", host.get(cell), last), body)
-
-
 @rule("StepperSeek")
 def stepper_seek(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨⟨seek(a), t⟩⟩ → t'  ⟹
@@ -114,9 +100,9 @@ def stepper_seek(machine: Machine, term: Node, state: State) -> Step | None:
     if loop is None or found is None:
         return None
     start, stop = loop
-    if start is not ONE:  # at the first coordinate of all a stepper stands where it should
+    if not at_most(start, found.first):  # there a stepper stands where it should
         if_not_empty(state, start, stop, lambda: found.seek(state.host, start))
-    sought = Stepper(None, found.stride, found.body, found.next, found.last, found.positions)
+    sought = replace(found, seek=None)
     return put(term, {id(found): sought}), state
 
 
@@ -151,7 +137,7 @@ def stepper_next(machine: Machine, term: Node, state: State) -> Step | None:
                 _advance(state, s, stride, stop)
         return stop
 
-    _regions(state, first, last, region)
+    run_regions(machine, term, state, first, last, region)  # type: ignore[arg-type]
     return EMPTY, state
 
 

@@ -52,7 +52,7 @@ def _level(tensor: Node, names: Names) -> Level | None:
         case Variable(name):
             found = names.get(name)
             return found if isinstance(found, Level) else None
-        case Call(_, (body, *_)):
+        case Call(_, (body, *_)) if not _is_mask(tensor):
             return _level(body, names)
     return None
 

@@ -105,8 +105,8 @@ def copy_of(value: Any) -> Any:
 
 
 def pattern_of(value: Any) -> Any:
-    """A tensor with Pattern leaves, true where `value` stores an entry. A format without a sparse
-    level has no place for a Pattern and gets Bool elements."""
+    """A tensor with Pattern leaves, true where `value` stores an entry. A level that stores what is
+    not written (Dense, a band) has no place for a Pattern and gets Bool elements."""
     tensor = tensor_of(value)
     if isinstance(tensor, SwizzledTensor):
         return SwizzledTensor(pattern_of(tensor.body), tensor.permutation)
@@ -114,7 +114,7 @@ def pattern_of(value: Any) -> Any:
         raise FinchError("type", "a Scalar has no pattern")
     levels = list(tensor.format.levels())
     leaf: Level = Element(typed_literal(False))
-    if any(not level.is_dense for level in levels[:-1]):
+    if len(levels) > 1 and not levels[-2].stores_fill:
         leaf = Pattern()
     for level in reversed(levels[:-1]):
         leaf = level.with_child(leaf)

@@ -79,7 +79,7 @@ def bind(name: str, level: Level, written: bool) -> Bound:
 def gather(bound: Bound, tensor: Tensor | Scalar) -> tuple[list[np.ndarray], list[Any]]:
     """The arrays and the input values of a tensor, in the order of `bound`."""
     if isinstance(tensor, Scalar):
-        return [], [tensor.value]
+        return [], tensor.format.held(tensor.value)
     arrays: list[np.ndarray] = []
     inputs: list[Any] = list(tensor.shape)
     for part, storage in zip(bound.level.levels(), tensor.storage, strict=True):

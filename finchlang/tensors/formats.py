@@ -12,25 +12,35 @@ from finchlang.syntax import Call, Literal, Node, Parametric, Variable
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
+from finchlang.tensors.pack_bits import PackBits
 from finchlang.tensors.packed import LowerTriangular, Symmetric, UpperTriangular
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.ragged import Ragged
-from finchlang.tensors.scalars import Scalar
+from finchlang.tensors.run_list import RunList
+from finchlang.tensors.scalars import SCALARS, Scalar
 from finchlang.tensors.sparse_band import SparseBand
 from finchlang.tensors.sparse_block_list import SparseBlockList
 from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_interval import SparseInterval
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.sparse_pinpoint import SparsePinpoint
+from finchlang.tensors.sparse_run_list import SparseRunList
 from finchlang.types import TYPES, Type
 
-#: constructors by the name a format is written with
+_KINDS: tuple[type[Level], ...] = (
+    *(Dense, RunList, PackBits),
+    *(SparseList, SparsePinpoint, SparseRunList, SparseInterval, SparseBlockList, SparseBand),
+    *(SparseByteMap, Ragged, LowerTriangular, UpperTriangular, Symmetric),
+    *(Element, Pattern, *SCALARS.values()),
+)
+#: constructors by the name a format is written with: the papers' names, and the Julia system's
 LEVELS: dict[str, type[Level]] = {
-    level.__name__: level
-    for level in (
-        *(Dense, SparseList, SparsePinpoint, SparseBand, SparseBlockList, SparseByteMap, Ragged),
-        *(LowerTriangular, UpperTriangular, Symmetric, Element, Pattern, Scalar),
-    )
-} | {"SparsePoint": SparsePinpoint, "SparseVBL": SparseBlockList}
+    **{level.__name__: level for level in _KINDS},
+    "SparsePoint": SparsePinpoint,
+    "SparseVBL": SparseBlockList,
+    "DenseRLE": RunList,
+    "SparseRLE": SparseRunList,
+}
 
 
 def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
@@ -47,7 +57,7 @@ def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> 
         if args or parameters:
             raise FinchError("type", "Pattern takes no arguments")
         return Pattern()
-    if kind in (Element, Scalar):
+    if kind is Element or issubclass(kind, Scalar):
         return _leaf(kind, parameters, args)
     if len(args) != 1 or not isinstance(args[0], Level) or isinstance(args[0], Scalar):
         raise FinchError("type", f"{name} takes one argument, the level below it")
@@ -62,7 +72,7 @@ def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> 
 
 
 def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
-    """`Element(fill)`, `Element{fill}()`, `Element{fill, Type}()`, the same for Scalar."""
+    """`Element(fill)`, `Element{fill}()`, `Element{fill, Type}()`, the same for scalars."""
     values = [*(p for p in parameters if not isinstance(p, Type)), *args]
     types = [p for p in parameters if isinstance(p, Type)]
     if len(values) != 1 or len(types) > 1 or isinstance(values[0], Level):

@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import const
+from finchlang.host.build import ONE, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.looplets import Run
 from finchlang.source import Bug
 from finchlang.syntax import Literal, Node
 from finchlang.types import Int64, Type
@@ -37,11 +38,17 @@ class Level:
     is_sequential: ClassVar[bool] = False
     #: whether every coordinate has a position of its own, stored or not
     is_dense: ClassVar[bool] = False
+    #: whether the child has a position for every coordinate, so that sizes multiply
+    has_all_places: ClassVar[bool] = False
     #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
     stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first
     protocols: ClassVar[tuple[str, ...]] = ("walk",)
     is_leaf: ClassVar[bool] = False
+    #: whether reading a leaf gives structure (a looplet), which loops around should know of
+    is_structured: ClassVar[bool] = False
+    #: whether loops that reduce into a leaf end once its value can no longer change
+    is_short_circuit: ClassVar[bool] = False
     #: whether frozen fibers of this level can be compared and moved: `equal`, `move`, `truncate`
     is_comparable: ClassVar[bool] = False
     #: whether equal neighbours are stored as one: then `pack_merged` takes the place of `pack`
@@ -276,6 +283,20 @@ class TensorLike(Node):
         """The size of each dimension; None for a dimension without bounds."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
+    @property
+    def order(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes())
+
+    def extent(self) -> tuple[Expr, Expr] | None:
+        """First and last coordinate of the last dimension; None if it is without bounds."""
+        size = self.sizes()[-1]
+        return None if size is None else (ONE, size)
+
+    def uniform(self, value: Node) -> Node:
+        """The tensor of this one's dimensions but the last that has `value` everywhere."""
+        return Uniform(value, self.sizes()[:-1])
+
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         """The looplet nest over the last dimension, 1..stop (everything if None)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
@@ -283,6 +304,20 @@ class TensorLike(Node):
     def fill_value(self) -> Literal | None:
         """The value where nothing is stored; None where that has no meaning."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(TensorLike):
+    """The same `value` in every place of a tensor of these sizes."""
+
+    value: Node
+    dims: tuple[Expr | None, ...]
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return Run(self.uniform(self.value) if len(self.dims) > 1 else self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,76 +1,110 @@
-"""Masks: Boolean tensors that are structure and nothing else, given as looplets (Finch'25 Table 5)."""
+"""Masks: Boolean tensors that are structure and nothing else, given as looplets (Finch'25 Table 5).
+
+In its first index each is true on one interval, whose limits the other indices and the mask's
+arguments give.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from finchlang.host.build import sub
+from finchlang.host.build import add, maximum, minimum, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence
-from finchlang.syntax import Literal, Node
+from finchlang.syntax import Call, Literal, Node, Variable
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import TensorLike
 
 _TRUE, _FALSE = typed_literal(True), typed_literal(False)
+Limits = tuple[Expr | None, Expr | None]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskKind:
+    """A row of the table of masks: `name(parameters...)[i, ...]` is true for the i from the first to
+    the last of `limits(arguments, other indices)` (None: no limit). `shape(arguments)` are the sizes
+    of its modes as expressions of a program (None: a mode without bounds)."""
+
+    name: str
+    order: int
+    limits: Callable[[tuple[Expr, ...], tuple[Expr, ...]], Limits]
+    parameters: tuple[str, ...] = ()
+    shape: Callable[[tuple[Node, ...]], tuple[Node | None, ...]] = lambda args: (None, None)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)})"
 
 
 @dataclass(frozen=True, slots=True)
 class Mask(TensorLike):
-    """A mask over two dimensions without bounds; `column(j)` is the looplet of its column j."""
+    """A mask, or what is left of it at the `outer` indices: `args` are the mask's arguments, `dims`
+    the sizes of the modes that are left."""
 
-    name: str
-    column: Callable[[Expr], Node]
+    kind: MaskKind
+    args: tuple[Expr, ...]
+    dims: tuple[Expr | None, ...]
+    outer: tuple[Expr, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}()"
+        name = f"{self.kind.name}Col" if self.outer else self.kind.name
+        return f"{name}({', '.join(map(str, (*self.args, *self.outer)))})"
 
     def sizes(self) -> tuple[Expr | None, ...]:
-        return (None, None)
+        return self.dims
 
     def fill_value(self) -> Literal | None:
         return _FALSE
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return Lookup(lambda host, j: MaskColumn(self.name, j, self.column))
+        if len(self.dims) > 1:
+            return Lookup(lambda host, j: replace(self, dims=self.dims[:-1], outer=(j, *self.outer)))
+        first, last = self.kind.limits(self.args, self.outer)
+        phases: list[Phase] = []
+        if first is not None:
+            first = host.let(first, "first")
+            phases.append(Phase(Run(_FALSE), stop=sub(first, 1)))
+        if last is None:
+            return Sequence((*phases, Phase(Run(_TRUE))))
+        last = host.let(last, "last")
+        return Sequence((*phases, Phase(Run(_TRUE), stop=last), Phase(Run(_FALSE))))
 
 
-@dataclass(frozen=True, slots=True)
-class MaskColumn(TensorLike):
-    """Column `j` of a mask."""
-
-    name: str
-    j: Expr
-    column: Callable[[Expr], Node]
-
-    def __str__(self) -> str:
-        return f"{self.name}Col({self.j})"
-
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return (None,)
-
-    def fill_value(self) -> Literal | None:
-        return _FALSE
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return self.column(self.j)
+def _split(args: tuple[Expr, ...], outer: tuple[Expr, ...]) -> Limits:
+    (n, parts), (j,) = args, outer
+    before = op("idiv", op("mul", n, sub(j, 1)), parts)
+    return add(before, 1), op("idiv", op("mul", n, j), parts)
 
 
-def _up_triangle(j: Expr) -> Node:
-    """i <= j"""
-    return Sequence((Phase(Run(_TRUE), stop=j), Phase(Run(_FALSE))))
+def _chunk(args: tuple[Expr, ...], outer: tuple[Expr, ...]) -> Limits:
+    (n, length), (j,) = args, outer
+    return add(op("mul", length, sub(j, 1)), 1), minimum(op("mul", length, j), n)
 
 
-def _diagonal(j: Expr) -> Node:
-    """i == j"""
-    before = Phase(Run(_FALSE), stop=sub(j, 1))
-    return Sequence((before, Phase(Run(_TRUE), stop=j), Phase(Run(_FALSE))))
+def _chunks(args: tuple[Node, ...]) -> tuple[Node | None, ...]:
+    n, length = args
+    rounded = Call(Variable("-"), (Call(Variable("+"), args), Literal(1)))
+    return n, Call(Variable("div"), (rounded, length))
 
 
-#: mask constructors by name: `UpTriMask()[i, j]` is i <= j, `DiagMask()[i, j]` is i == j
-MASKS: dict[str, Mask] = {
-    spelling: Mask(name, column)
-    for name, column in (("UpTriMask", _up_triangle), ("DiagMask", _diagonal))
-    for spelling in (name, name.lower())
+_KINDS = (
+    MaskKind("UpTriMask", 2, lambda args, outer: (None, outer[0])),
+    MaskKind("LoTriMask", 2, lambda args, outer: (outer[0], None)),
+    MaskKind("DiagMask", 2, lambda args, outer: (outer[0], outer[0])),
+    MaskKind(
+        "BandMask",
+        3,
+        # an empty band still ends no earlier than what is before it
+        lambda args, outer: (outer[0], maximum(outer[1], sub(outer[0], 1))),
+        shape=lambda args: (None, None, None),
+    ),
+    MaskKind("splitmask", 2, _split, ("n", "p"), lambda args: args),
+    MaskKind("chunkmask", 2, _chunk, ("n", "b"), _chunks),
+)
+#: masks by name: `UpTriMask()[i, j]` is i <= j, `LoTriMask()[i, j]` i >= j, `DiagMask()[i, j]`
+#: i == j, `BandMask()[i, j, k]` j <= i <= k; `splitmask(n, p)[i, j]`: whether i is in the j-th of p
+#: nearly equal parts of 1:n, `chunkmask(n, b)[i, j]`: in the j-th of its chunks of length b
+MASKS: dict[str, MaskKind] = {
+    spelling: kind for kind in _KINDS for spelling in (kind.name, kind.name.lower())
 }

@@ -15,6 +15,7 @@ from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
+from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.sparse_bytemap import SparseByteMap
@@ -38,10 +39,11 @@ class OneBlock(Level):
     lvl: Level
     index: Type = Int64
 
-    arrays: ClassVar = (("ofs", None),)
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ofs", None),)
     counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
@@ -83,6 +85,25 @@ class OneBlock(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        def child(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        return ranges_equal(host, store.ofs, p, q, (), child)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        move_range(host, store.ofs, source, target, (), child)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        stored = host.load(store.ofs, count, "stored", Int64)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
 
     # ------------------------------------------------------------------ reading
 

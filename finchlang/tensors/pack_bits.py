@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.build import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Run, Switch, Thunk
@@ -113,7 +113,10 @@ class PackBits(RunList):
         start = host.load(store.ptr, source, "start", Int64)
         stop = host.load(store.ptr, add(source, 1), "stop", Int64)
         to = host.load(store.ptr, target, "to", Int64)
-        first, last = host.load(store.ofs, start, "a", Int64), host.load(store.ofs, stop, "b", Int64)
+        first, last = (
+            host.load(store.ofs, start, "a", Int64),
+            host.load(store.ofs, stop, "b", Int64),
+        )
         down = host.let(sub(first, host.load(store.ofs, to, "c", Int64)), "down")
 
         def child(c: Expr) -> None:

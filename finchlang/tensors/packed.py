@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.build import ZERO, add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.source import FinchError
 from finchlang.syntax import Access, Call, Literal, Node, Variable
+from finchlang.tensors.compare import each_equal
 from finchlang.tensors.level import READ, UPDATE, Fiber, Level, Store, TensorLike
 from finchlang.tensors.one_block import ranges
 from finchlang.tensors.pattern import reject_pattern
@@ -32,7 +33,9 @@ class Packed(Level):
 
     lvl: Level
 
+    has_all_places: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
 
     def __post_init__(self) -> None:
@@ -79,10 +82,38 @@ class Packed(Level):
         self.lvl.assemble(host, store.child, dims[:-2], first, last)
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        self.lvl.freeze(host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count"))
+        self.lvl.freeze(
+            host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count")
+        )
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count"))
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        area = host.let(_area(dims[-1]), "area")
+        a, b = host.let(mul(p, area), "a"), host.let(mul(q, area), "b")
+
+        def one(k: Expr) -> Expr:
+            x, y = host.let(add(a, k)), host.let(add(b, k))
+            return self.lvl.equal(host, store.child, dims[:-2], x, y)
+
+        return each_equal(host, area, one)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        area = host.let(_area(dims[-1]), "area")
+        a, b = host.let(mul(source, area), "a"), host.let(mul(target, area), "b")
+
+        def one(k: Expr) -> None:
+            x, y = host.let(add(a, k)), host.let(add(b, k))
+            self.lvl.move(host, store.child, dims[:-2], x, y)
+
+        host.count(ZERO, sub(area, 1), one, "k")
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        places = host.let(mul(count, _area(dims[-1])), "count")
+        self.lvl.truncate(host, store.child, dims[:-2], places)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         return Lookup(lambda host, j: Column(fiber, j))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import ZERO, add, compare, sub
+from finchlang.host.build import ZERO, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Run, Thunk
@@ -17,6 +17,7 @@ from finchlang.tensors.dense import Dense
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.runs import (
+    Contents,
     Dims,
     Runs,
     expand,
@@ -27,7 +28,7 @@ from finchlang.tensors.runs import (
     validate_right,
 )
 from finchlang.tensors.sorted_positions import load_range
-from finchlang.types import Int64
+from finchlang.types import Int64, Type
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class RunList(Runs):
     `covered` coordinates of the unfinished fiber are in runs.
     """
 
-    arrays: ClassVar = (("ptr", None), ("right", None))
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ptr", None), ("right", None))
     counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 
     def __post_init__(self) -> None:
@@ -58,15 +59,15 @@ class RunList(Runs):
     def _begin(self, host: Host, store: Store) -> None:
         host.set(store.covered, ZERO)
 
-    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> None:
-        covered = host.get(store.covered)
+    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> Contents:
+        stored, covered = host.get(store.stored), host.get(store.covered)
 
         def gap() -> None:
-            q = host.get(store.stored)
-            self.lvl.assemble(host, store.child, dims[:-1], q, q)
-            self._push(host, store, q, covered, end)
+            self.lvl.assemble(host, store.child, dims[:-1], stored, stored)
+            self._push(host, store, stored, covered, end)
 
         host.branch(compare("lt", covered, end), gap)
+        return [(store.stored, stored), (store.covered, covered)]
 
     def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
         Runs._push(self, host, store, q, start, stop)

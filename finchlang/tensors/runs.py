@@ -15,7 +15,7 @@ import numpy as np
 
 from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import AcceptRun, Jumper, Stepper, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
@@ -23,6 +23,8 @@ from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.types import Int64, Type
 
 Dims = tuple[Expr, ...]
+#: cells and what they held
+Contents = list[tuple[Cell, Expr]]
 
 
 def run_steps(
@@ -40,10 +42,8 @@ def run_steps(
     kind: Any = Jumper if protocol == "gallop" else Stepper
 
     def stride(host: Host) -> Expr:
-        end = host.load(
-            right, host.get(cell), "right", Int64, lower=ZERO, upper=host.let(sub(last, 1), "end")
-        )
-        return add(end, 1)
+        q = host.get(cell)
+        return add(host.load(right, q, "right", Int64, lower=ZERO, upper=sub(last, 1)), 1)
 
     return kind(
         seek=lambda host, i: host.set(cell, host.search(right, host.get(cell), stop, sub(i, 1))),
@@ -106,8 +106,10 @@ class Runs(Level):
     def _begin(self, host: Host, store: Store) -> None:
         """Nothing is in the fiber yet that is written now."""
 
-    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> None:
-        """Store a run of fill up to coordinate `end` (from 1), if gaps are stored at all."""
+    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> Contents:
+        """Store a run of fill up to coordinate `end` (from 1), if gaps are stored at all; gives what
+        undoes it."""
+        return []
 
     def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
         """Store that the next run q is over coordinates start..stop (from 1)."""
@@ -122,8 +124,9 @@ class Runs(Level):
 
         def preamble(host: Host) -> tuple[Node, Any]:
             store = fiber.store
-            before = _contents(host, store)
-            self._finish(host, store, fiber.dims, fiber.position)
+            before = [(cell, host.get(cell)) for cell in store.counters.values()]
+            if fiber.position is not ZERO:
+                self._finish(host, store, fiber.dims, fiber.position)
             first = host.get(store.stored)
 
             def epilogue(host: Host) -> None:
@@ -145,8 +148,7 @@ class Runs(Level):
 
     def _append(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
         store = fiber.store
-        before = _contents(host, store)
-        self._fill_up(host, store, fiber.dims, sub(start, 1))
+        before = self._fill_up(host, store, fiber.dims, sub(start, 1))
         q = host.get(store.stored)
         self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
         dirty = host.cell(FALSE, "dirty")
@@ -237,11 +239,7 @@ class Runs(Level):
         return {"ptr": count + 1} | dict.fromkeys(self.bounds, stored)
 
 
-def _contents(host: Host, store: Store) -> list[tuple[Any, Expr]]:
-    return [(cell, host.get(cell)) for cell in store.counters.values()]
-
-
-def _restore(host: Host, contents: list[tuple[Any, Expr]]) -> None:
+def _restore(host: Host, contents: Contents) -> None:
     for cell, value in contents:
         host.set(cell, value)
 
@@ -258,9 +256,7 @@ def find_runs(
     place = np.cumsum(new) - 1
     fiber, at, content = positions[new], coordinates[new], contents[new]
     begins = np.ones(len(fiber), bool)
-    begins[1:] = (
-        (fiber[1:] != fiber[:-1]) | (at[1:] != at[:-1] + 1) | (content[1:] != content[:-1])
-    )
+    begins[1:] = (fiber[1:] != fiber[:-1]) | (at[1:] != at[:-1] + 1) | (content[1:] != content[:-1])
     ends = np.ones(len(fiber), bool)
     ends[:-1] = begins[1:]
     kept = begins[place] if total else np.zeros(0, bool)

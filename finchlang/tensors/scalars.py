@@ -1,17 +1,22 @@
-"""Scalars: tensors without dimensions, kept in a cell rather than in an array (Finch'25 3.3.3)."""
+"""Scalars: tensors without dimensions, kept in a cell rather than in an array (Finch'25 3.3.3, Table 4).
+
+What a scalar's name says of its structure is for the rules to use: a sparse one may be equal to its
+fill, a short-circuit one ends reductions early (`rules/breaks.py`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.build import TRUE, const
+from finchlang.host.build import FALSE, TRUE, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.syntax import Literal, Node, Value
+from finchlang.looplets import Switch
+from finchlang.syntax import Access, Literal, Node, Value
 from finchlang.tensors.element import literal_text, typed_literal
-from finchlang.tensors.level import Fiber, Level, Store
-from finchlang.types import TYPES, Type
+from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.types import TYPES, Bool, Type
 
 
 @dataclass(frozen=True)
@@ -20,14 +25,14 @@ class Scalar(Level):
 
     value: Literal
 
-    counters: ClassVar = (("value", None),)
+    counters: ClassVar[tuple[tuple[str, Type | None], ...]] = (("value", None),)
     is_leaf: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", typed_literal(self.value))
 
     def __str__(self) -> str:
-        return f"Scalar({literal_text(self.value)})"
+        return f"{type(self).__name__}({literal_text(self.value)})"
 
     @property
     def fill(self) -> Literal:
@@ -64,8 +69,69 @@ class Scalar(Level):
         if fiber.dirty is not None:
             host.set(fiber.dirty, TRUE)
 
+    def held(self, value: Any) -> list[Any]:
+        """The counters of a scalar that holds `value`."""
+        return [value]
+
     def empty(self) -> dict[str, Any]:
-        return {"value": self.value.value}
+        names = [name for name, _ in self.counters]
+        return dict(zip(names, self.held(self.value.value), strict=True))
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {}
+
+
+@dataclass(frozen=True)
+class SparseScalar(Scalar):
+    """`SparseScalar(fill)`: a scalar with a dirty bit. Where it is clean, what reads it is run with
+    the fill as a literal, and so simplified."""
+
+    counters: ClassVar[tuple[tuple[str, Type | None], ...]] = (("value", None), ("dirty", Bool))
+    is_structured: ClassVar[bool] = True
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        Scalar.declare(self, host, store, dims)
+        host.set(store.counters["dirty"], FALSE)
+
+    def refill(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
+    ) -> None:
+        Scalar.refill(self, host, store, dims, count, value)
+        fill = const(self.value.value, self.element_type)
+        host.set(store.counters["dirty"], compare("ne", value, fill))
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        value = Scalar.read(self, host, fiber)
+        if fiber.mode != READ:
+            return value
+        dirty = host.get(fiber.store.counters["dirty"])
+        return Access(Switch(dirty, value, self.value), (), type=self.element_type)
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        Scalar.write(self, host, fiber, value)
+        host.set(fiber.store.counters["dirty"], TRUE)
+
+    def held(self, value: Any) -> list[Any]:
+        return [value, bool(value != self.value.value)]
+
+
+@dataclass(frozen=True)
+class ShortCircuitScalar(Scalar):
+    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends once it holds a value that nothing
+    changes any more (an annihilator of the operator)."""
+
+    is_short_circuit: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class SparseShortCircuitScalar(SparseScalar):
+    """`SparseShortCircuitScalar(fill)`: both."""
+
+    is_short_circuit: ClassVar[bool] = True
+
+
+#: the scalars by name
+SCALARS: dict[str, type[Scalar]] = {
+    kind.__name__: kind
+    for kind in (Scalar, SparseScalar, ShortCircuitScalar, SparseShortCircuitScalar)
+}

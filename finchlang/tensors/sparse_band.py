@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.level import Fiber, Store
 from finchlang.tensors.one_block import NONE, Entry, OneBlock, validate_last, validate_offsets
-from finchlang.types import Int64
+from finchlang.types import Int64, Type
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class SparseBand(OneBlock):
     """`SparseBand(lvl)`: the block of the fiber at position p ends at coordinate idx[p] (-1 if it is
     empty); its positions in the child are ofs[p] up to, not including, ofs[p + 1]."""
 
-    arrays: ClassVar = (("idx", None), ("ofs", None))
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("idx", None), ("ofs", None))
 
     def assemble(
         self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
@@ -29,6 +29,19 @@ class SparseBand(OneBlock):
         OneBlock.assemble(self, host, store, dims, start, stop)
         host.grow(store.idx, add(stop, 1))
         host.fill(store.idx, start, add(stop, 1), NONE)
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        i, j = host.load(store.idx, p, "i"), host.load(store.idx, q, "j")
+        same = host.cell(compare("eq", i, j), "same")
+        below = OneBlock.equal
+        host.branch(host.get(same), lambda: host.set(same, below(self, host, store, dims, p, q)))
+        return host.get(same)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        OneBlock.move(self, host, store, dims, source, target)
+        host.store(store.idx, target, host.load(store.idx, source, "i"))
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         store, p = fiber.store, fiber.position

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Jumper, Lookup, Phase, Run, Sequence, Stepper, Switch, Thunk
 from finchlang.syntax import Node
+from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.one_block import NONE, accumulate, ranges, validate_offsets
 from finchlang.tensors.sorted_positions import load_last, load_range, validate_sorted
@@ -36,6 +37,7 @@ class SparseBlockList(Level):
     arrays: ClassVar = (("ptr", None), ("idx", None), ("ofs", None))
     counters: ClassVar = (("blocks", Int64), ("stored", Int64))
     is_sequential: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:
@@ -61,6 +63,33 @@ class SparseBlockList(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        def child(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        def block(a: Expr, b: Expr) -> Expr:
+            return ranges_equal(host, store.ofs, a, b, (), child)
+
+        return ranges_equal(host, store.ptr, p, q, (store.idx,), block)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        def block(a: Expr, b: Expr) -> None:
+            move_range(host, store.ofs, a, b, (), child)
+
+        move_range(host, store.ptr, source, target, (store.idx,), block)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        blocks = host.load(store.ptr, count, "blocks", Int64)
+        stored = host.load(store.ofs, blocks, "stored", Int64)
+        host.set(store.blocks, blocks)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
 
     # ------------------------------------------------------------------ reading
 
@@ -159,7 +188,9 @@ class SparseBlockList(Level):
                 parent = fiber.dirty
                 host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
 
-        return Lookup(lambda host, i: Thunk(lambda host: self._write(host, fiber, i, following))), epilogue
+        return Lookup(
+            lambda host, i: Thunk(lambda host: self._write(host, fiber, i, following))
+        ), epilogue
 
     def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:
         """Write at coordinate i: it makes the last block longer, or begins a new one."""

@@ -47,6 +47,7 @@ class SparseByteMap(Level):
         ("width", Int64),
     )
     is_comparable: ClassVar[bool] = True
+    has_all_places: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:

@@ -31,6 +31,7 @@ class SparsePinpoint(Level):
     index: Type = Int64
 
     arrays: ClassVar = (("idx", None),)
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
@@ -51,6 +52,23 @@ class SparsePinpoint(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], count)
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        i, j = host.load(store.idx, p, "i", Int64), host.load(store.idx, q, "j", Int64)
+        same = host.cell(compare("eq", i, j), "same")
+        both = op("and", compare("eq", i, j), compare("ge", i, 0))
+        below = self.lvl.equal
+        host.branch(both, lambda: host.set(same, below(host, store.child, dims[:-1], p, q)))
+        return host.get(same)
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        host.store(store.idx, target, host.load(store.idx, source, "i"))
+        self.lvl.move(host, store.child, dims[:-1], source, target)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        self.lvl.truncate(host, store.child, dims[:-1], count)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode != READ:

@@ -67,9 +67,7 @@ class SparseRunList(Runs):
             last_cell = host.cell(ZERO, "last")
             host.branch(
                 compare("lt", start, end),
-                lambda: host.set(
-                    last_cell, add(host.load(right, sub(end, 1), "right", Int64), 1)
-                ),
+                lambda: host.set(last_cell, add(host.load(right, sub(end, 1), "right", Int64), 1)),
             )
             last = host.get(last_cell, lower=ZERO, upper=stop)
             steps = run_steps(host, fiber, (start, end), last, protocol, body)

@@ -195,7 +195,7 @@ class Scalar:
         return np.array(self.value, self.format.element_type.dtype)
 
     def __repr__(self) -> str:
-        return f"Scalar({self.value})"
+        return f"{type(self.format).__name__}({self.value})"
 
 
 class SwizzledTensor:

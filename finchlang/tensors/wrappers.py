@@ -1,7 +1,9 @@
 """Wrappers: tensors that change how the tensor they wrap is accessed (Finch'25 Table 5).
 
-Each is a row of WRAPPERS: how it is made from the arguments of its call. A swizzle is not here: the
-wrapperise pass resolves it.
+Each is a row of WRAPPERS. A wrapper travels through a program as the call that makes it, since an
+argument may have its value only inside of the loops over other modes; it is made for one loop, over
+its last mode, and its looplet's payloads are calls again. A swizzle is not here: the wrapperise
+pass resolves it.
 """
 
 from __future__ import annotations
@@ -10,12 +12,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.host.build import ONE, ZERO
+from finchlang.host.build import ONE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Looplet, Phase, Run, Sequence, Spike, Switch, Thunk, set_end
+from finchlang.host.ir import Const, Expr
+from finchlang.looplets import (
+    Lookup,
+    Looplet,
+    Phase,
+    Run,
+    Sequence,
+    Shift,
+    Spike,
+    Switch,
+    Thunk,
+    set_end,
+)
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, NOTHING, Literal, Node, Variable
+from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.tensors.level import TensorLike
 
 _MISSING = Literal(MISSING)
@@ -57,7 +70,7 @@ def _map_others(function: Callable[[Node], Node], looplet: Any) -> Node:
     """`map_payloads` for the looplets whose bodies are made step by step."""
     from dataclasses import replace
 
-    from finchlang.looplets import AcceptRun, Positions, Shift
+    from finchlang.looplets import AcceptRun, Positions
 
     def inside(node: Node) -> Node:
         return map_payloads(function, node)
@@ -81,25 +94,48 @@ def _map_others(function: Callable[[Node], Node], looplet: Any) -> Node:
     return replace(looplet, body=lambda host: inside(body(host)), positions=positions)
 
 
+#: evaluates an integer argument
+Evaluate = Callable[[Node], Expr]
+
+
 @dataclass(frozen=True, slots=True)
 class Wrapper(TensorLike):
-    """What wrappers have in common: the tensor below, and a setting for each mode."""
+    """What wrappers have in common: the `call` that makes it, with a setting for each mode, the
+    tensor `body` within, and the last mode's setting (None if it is neutral)."""
 
+    call: Call
     body: TensorLike
-    settings: tuple[Any, ...]
+    last: Any
 
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.body.sizes()
+    @property
+    def order(self) -> int:
+        return len(self.call.args) - 1
+
+    def extent(self) -> tuple[Expr, Expr] | None:
+        return self.body.extent()
 
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
+    def around(self, inner: Node) -> Node:
+        """The wrapper of the modes but the last, around `inner`."""
+        settings, neutral = self.call.args[1:-1], WRAPPERS[_name(self.call)].neutral
+        if all(s == neutral for s in settings):
+            return inner
+        return Call(self.call.op, (inner, *settings), span=self.call.span)
+
     def rest(self, payload: Node) -> Node:
         """The wrapper around what is left of the tensor once its last mode has been looked up."""
-        settings = self.settings[:-1]
-        if isinstance(payload, TensorLike) and any(s is not None for s in settings):
-            return type(self)(payload, settings)
-        return payload
+        return payload if isinstance(payload, (Literal, Value)) else self.around(payload)
+
+    def uniform(self, value: Node) -> Node:
+        return self.around(self.body.uniform(value))
+
+    def within(self, host: Host, mode: str, protocol: str | None) -> Node:
+        """The looplet of the tensor within, over all of its extent."""
+        looplet = map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        extent = self.body.extent()
+        return looplet if extent is None else set_end(looplet, extent[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +143,7 @@ class Protocolized(Wrapper):
     """`protocolize(A, p...)`: read mode k by protocol p[k] (walk, gallop, follow) if that is given."""
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        looplet = self.body.unfurl(host, stop, mode, self.settings[-1] or protocol)
+        looplet = self.body.unfurl(host, stop, mode, self.last or protocol)
         return map_payloads(self.rest, looplet)
 
 
@@ -115,65 +151,171 @@ class Protocolized(Wrapper):
 class Permissive(Wrapper):
     """`permissive(A, b...)`: out of range, mode k reads `missing` if b[k] (and takes no writes)."""
 
-    def sizes(self) -> tuple[Expr | None, ...]:
-        pairs = zip(self.body.sizes(), self.settings, strict=True)
-        return tuple(None if permissive else size for size, permissive in pairs)
+    def extent(self) -> tuple[Expr, Expr] | None:
+        return None if self.last else self.body.extent()
 
     def rest(self, payload: Node) -> Node:
         # where an outer level stores nothing, inner modes still end somewhere
-        if payload != _MISSING and not isinstance(payload, TensorLike) and any(self.settings[:-1]):
-            below = Uniform(payload, self.body.sizes()[:-1])
-            return Permissive(below, self.settings[:-1])
+        if isinstance(payload, (Literal, Value)) and payload != _MISSING:
+            whole = self.uniform(payload) if self.order > 1 else payload
+            return whole if _TRUE in self.call.args[1:-1] else payload
         return Wrapper.rest(self, payload)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        size = self.body.sizes()[-1]
-        looplet = map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
-        if not self.settings[-1] or size is None:
-            return looplet
+        extent = self.body.extent()
+        if not self.last or extent is None:
+            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        first, last = extent
         return Sequence(
             (
-                Phase(Run(_MISSING), stop=ZERO),
-                Phase(set_end(looplet, size), start=ONE, stop=size),
+                Phase(Run(_MISSING), stop=sub(first, ONE)),
+                Phase(self.within(host, mode, protocol), start=first, stop=last),
                 Phase(Run(_MISSING)),
             )
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform(TensorLike):
-    """The same `value` in every place of a tensor of these sizes."""
+class Offset(Wrapper):
+    """`offset(A, d...)[i...]` is `A[i + d...]`."""
 
-    value: Node
-    dims: tuple[Expr | None, ...]
-
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.dims
+    def extent(self) -> tuple[Expr, Expr] | None:
+        extent = self.body.extent()
+        if extent is None or self.last is None:
+            return extent
+        return sub(extent[0], self.last), sub(extent[1], self.last)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return Run(Uniform(self.value, self.dims[:-1]) if len(self.dims) > 1 else self.value)
+        if self.last is None:
+            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        delta = host.let(sub(ZERO, self.last), "shift")
+        return Shift(self.within(host, mode, protocol), delta)
 
 
-def _protocols(body: TensorLike, args: tuple[Node, ...]) -> TensorLike:
-    names: list[str | None] = []
-    for arg in args:
-        if isinstance(arg, Variable) and arg.name in ("walk", "gallop", "follow"):
-            names.append(arg.name)
-        elif isinstance(arg, Literal) and arg.value is NOTHING:
-            names.append(None)
-        else:
-            raise FinchError("type", "a protocol is walk, gallop, follow or nothing", arg.span)
-    return Protocolized(body, tuple(names))
+@dataclass(frozen=True, slots=True)
+class Window(Wrapper):
+    """`window(A, a:b, ...)[i, ...]` is `A[i + a - 1, ...]` with i in 1:(b - a + 1)."""
+
+    def extent(self) -> tuple[Expr, Expr] | None:
+        if self.last is None:
+            return self.body.extent()
+        start, stop = self.last
+        return ONE, add(sub(stop, start), ONE)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.last is None:
+            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        first, last = self.last
+        if (extent := self.body.extent()) is not None:
+            _check_window(host, self.last, extent, self.call)
+        delta = host.let(sub(ONE, first), "shift")
+        return set_end(Shift(self.within(host, mode, protocol), delta), add(last, delta))
 
 
-def _permissions(body: TensorLike, args: tuple[Node, ...]) -> TensorLike:
-    for arg in args:
-        if not (isinstance(arg, Literal) and isinstance(arg.value, bool)):
+def _check_window(
+    host: Host, window: tuple[Expr, Expr], extent: tuple[Expr, Expr], call: Call
+) -> None:
+    (start, stop), (first, last) = window, extent
+    inside = op("and", compare("le", first, start), compare("le", stop, last))
+    fits = op("or", compare("gt", start, stop), inside)
+    if isinstance(fits, Const) and fits.value:
+        return
+    message = f"the window {{}}:{{}} is not within dimension {len(call.args) - 1}, which is {{}}:{{}}"
+    values = (start, stop, first, last)
+    host.branch(fits, lambda: None, lambda: host.fail("bounds", message, values, call.span))
+
+
+@dataclass(frozen=True, slots=True)
+class Toeplitz(TensorLike):
+    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
+    `missing` out of range."""
+
+    call: Call
+    body: TensorLike
+    mode: int
+
+    @property
+    def order(self) -> int:
+        return self.body.order + 1
+
+    def extent(self) -> tuple[Expr, Expr] | None:
+        return None if self.mode == self.body.order else self.body.extent()
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+    def rest(self, payload: Node) -> Node:
+        if isinstance(payload, (Literal, Value)):
+            payload = payload if payload == _MISSING else self.body.uniform(payload)
+        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.mode < self.body.order:
+            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        outer, tensor = self.mode - 1, self.call.args[0]
+        inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
+        zeros = (Literal(0),) * outer
+        return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
+
+
+# --------------------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class WrapperKind:
+    """A row of Table 5: how a wrapper is made from its call, the tensor within and the last
+    argument; `neutral` is the setting of a mode that is left as it is."""
+
+    neutral: Node
+    make: Callable[[Call, TensorLike, Node, Evaluate], TensorLike]
+
+
+_TRUE, _FALSE = Literal(True), Literal(False)
+_PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
+_NEUTRAL = Literal(NOTHING)
+
+
+def _name(call: Call) -> str:
+    assert isinstance(call.op, Variable)
+    return call.op.name
+
+
+def _protocolized(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
+    if isinstance(last, Variable) and last.name in ("walk", "gallop", "follow"):
+        return Protocolized(call, body, last.name)
+    if last == _NEUTRAL:
+        return Protocolized(call, body, None)
+    raise FinchError("type", "a protocol is walk, gallop, follow or nothing", last.span)
+
+
+def _permissive(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
+    for arg in call.args[1:]:
+        if arg not in (_TRUE, _FALSE):
             raise FinchError("type", "permissive(A, ...) takes true or false a mode", arg.span)
-    return Permissive(body, tuple(arg.value or None for arg in args))  # type: ignore[attr-defined]
+    return Permissive(call, body, True if last == _TRUE else None)
 
 
-WRAPPERS: dict[str, Callable[[TensorLike, tuple[Node, ...]], TensorLike]] = {
-    "protocolize": _protocols,
-    "permissive": _permissions,
+def _offset(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
+    return Offset(call, body, None if last == Literal(0) else evaluate(last))
+
+
+def _window(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
+    if last == _NEUTRAL:
+        return Window(call, body, None)
+    if not isinstance(last, Extent):
+        raise FinchError("type", "a window is a range, or nothing", last.span)
+    return Window(call, body, (evaluate(last.start), evaluate(last.stop)))
+
+
+def _toeplitz(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
+    assert isinstance(last, Literal)
+    return Toeplitz(call, body, last.value)
+
+
+WRAPPERS: dict[str, WrapperKind] = {
+    "protocolize": WrapperKind(_NEUTRAL, _protocolized),
+    "permissive": WrapperKind(_FALSE, _permissive),
+    "offset": WrapperKind(Literal(0), _offset),
+    "window": WrapperKind(_NEUTRAL, _window),
+    "toeplitz": WrapperKind(_NEUTRAL, _toeplitz),
 }

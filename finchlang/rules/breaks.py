@@ -1,0 +1,137 @@
+"""Early break: loops that reduce into short-circuit scalars (Finch'25 3.3.3, Table 4).
+
+Such a loop asks before each of its steps whether a scalar holds a value that the reduction's
+operator no longer changes. From there on the loop is run without the reduction; usually this leaves
+nothing to do and the loop ends. What the loop does besides goes on as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from finchlang.algebra import operator
+from finchlang.host.build import add, compare, const
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.rewrite import rewrite_bottom_up, walk
+from finchlang.rules.engine import Machine, State, drop, if_not_empty, with_bounds
+from finchlang.rules.expressions import type_of
+from finchlang.rules.prove import at_most
+from finchlang.rules.simplify import simplify
+from finchlang.syntax import EMPTY, Assign, Call, Declare, Loop, Node, Variable
+from finchlang.tensors.level import UPDATE, Fiber
+
+#: `region(start)` does a part of a loop and gives where that ends
+Region = Callable[[Expr], Expr]
+#: `rest(term, start)` does what is left of a loop, of which `term` is left, from `start` on
+Rest = Callable[[Loop, Expr], None]
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A short-circuit scalar that a loop reduces into: `is_decided` is a condition on its value."""
+
+    name: Variable
+    fiber: Fiber
+    is_decided: Callable[[Expr], Expr]
+
+    def condition(self, host: Host) -> Expr:
+        return self.is_decided(host.get(self.fiber.store.counters["value"]))
+
+
+def triggers(term: Loop, state: State) -> list[Trigger]:
+    """The short-circuit scalars that one step of a loop may decide for all that follow."""
+    scalars = {
+        name: fiber
+        for name, fiber in state.tensors.items()
+        if isinstance(fiber, Fiber) and fiber.level.is_short_circuit and fiber.mode == UPDATE
+    }
+    if not scalars:
+        return []
+    reductions: dict[str, list[Assign]] = {}
+    inner: set[str] = set()  # those that each step declares anew
+    for node in walk(term.body):
+        if isinstance(node, Declare):
+            inner.add(node.tensor.name)
+        elif isinstance(node, Assign) and isinstance(node.target.tensor, Variable):
+            reductions.setdefault(node.target.tensor.name, []).append(node)
+    found: list[Trigger] = []
+    for name, assigns in reductions.items():
+        if name in scalars and name not in inner:
+            decided = _decided(assigns, scalars[name])
+            if decided is not None:
+                found.append(Trigger(Variable(name), scalars[name], decided))
+    return found
+
+
+def _decided(reductions: list[Assign], fiber: Fiber) -> Callable[[Expr], Expr] | None:
+    """When none of the reductions changes the value any more, or None if that never is."""
+    first = reductions[0]
+    row = operator(first.op)
+    if row is None or any(r.op != first.op for r in reductions):
+        return None
+    if row.decided is not None:
+        return row.decided
+    if row.annihilator is None:
+        return None
+    own = fiber.level.element_type
+    # where the operator works on a wider type, its annihilator may be no value of the scalar's
+    types = [type_of(Call(r.op, (r.target, r.value))) or own for r in reductions]
+    zero = own.wrap(row.annihilator(own))
+    if any(row.annihilator(type) != zero for type in types):
+        return None
+    return lambda value: compare("eq", value, const(zero, own))
+
+
+def without(body: Node, name: Variable) -> Node:
+    """What is left of a loop's body without its assignments to a scalar."""
+
+    def cut(node: Node) -> Node:
+        is_reduction = isinstance(node, Assign) and node.target.tensor == name
+        return EMPTY if is_reduction else node
+
+    return simplify(rewrite_bottom_up(cut, body))
+
+
+def run_regions(
+    machine: Machine,
+    term: Loop,
+    state: State,
+    first: Expr,
+    last: Expr,
+    region: Region,
+    rest: Rest | None = None,
+) -> None:
+    """Run a loop as one `region` after the other, from `first` to `last`, until scalars are decided;
+    then `rest`, which runs what is left of the loop over start..last if it is not given."""
+    host = state.host
+    if at_most(last, first):  # at most one coordinate
+        if_not_empty(state, first, last, lambda: drop(region(first)))
+        return
+    waiting = triggers(term, state)
+    cell = host.cell(first, "at")
+
+    def again(left: Loop, start: Expr) -> None:
+        machine.run(with_bounds(left, start, last), state)
+
+    def leave(trigger: Trigger, start: Expr) -> None:
+        body = without(term.body, trigger.name)
+        left = Loop(term.index, term.extent, body, span=term.span)
+        machine.note("Break", term, EMPTY if body == EMPTY else left)
+        if body != EMPTY:
+            (rest or again)(left, start)
+        host.set(cell, add(last, 1))
+
+    def attempt(k: int, start: Expr) -> None:
+        if k < len(waiting):
+            decided = waiting[k].condition(host)
+            host.branch(decided, lambda: leave(waiting[k], start), lambda: attempt(k + 1, start))
+        else:
+            host.set(cell, add(region(start), 1))
+
+    # inside the loop its condition holds
+    host.loop(
+        lambda: compare("le", host.get(cell), last),
+        lambda: attempt(0, host.get(cell, lower=first, upper=last)),
+    )

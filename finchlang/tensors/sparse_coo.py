@@ -1,0 +1,148 @@
+"""The SparseCOO level: the coordinates of one or several modes, entry by entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Lookup, Thunk
+from finchlang.syntax import Literal, Node
+from finchlang.tensors.coordinates import Coordinates
+from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
+from finchlang.tensors.one_block import accumulate
+from finchlang.tensors.sparse_hash import SparseHash
+from finchlang.types import Int64
+
+
+@dataclass(frozen=True)
+class SparseCOO(Coordinates):
+    """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
+    the child.
+
+    Written in order only. While it is written, ptr[p + 1] counts the entries of fiber p, and
+    `stored` is the number of entries of all fibers so far; freezing adds the counts up.
+    """
+
+    counters: ClassVar = (("stored", Int64),)
+    is_sequential: ClassVar[bool] = True
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        return (("ptr", Int64), *((name, None) for name in self.names()))
+
+    def __str__(self) -> str:
+        index = "" if self.index == Int64 else f", {self.index}"
+        return f"SparseCOO{{{self.number}{index}}}({self.lvl})"
+
+    def random_access(self) -> Level:
+        return SparseHash(self.lvl.random_access(), self.index, self.number)
+
+    def child_position(self, host: Host, store: Store, q: Expr) -> Expr:
+        return q
+
+    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
+        return entries
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        self.check_index_type(host, dims)
+        host.set(store.stored, ZERO)
+        host.grow(store.ptr, ONE)
+        host.store(store.ptr, ZERO, ZERO)
+        self.lvl.declare(host, store.child, self.below(dims))
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        host.grow(store.ptr, add(stop, 2))
+        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        accumulate(host, store.ptr, count)
+        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode == READ:
+            return self.read_entries(host, fiber, protocol)
+        return Thunk(lambda host: self._enter(host, fiber))
+
+    def _enter(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store = fiber.store
+        first = host.get(store.stored)
+
+        def epilogue(host: Host) -> None:
+            written = host.let(sub(host.get(store.stored), first), "written")
+            place = add(fiber.position, 1)
+            # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+            count = add(host.load(store.ptr, place, "count", Int64), written)
+            host.store(store.ptr, place, host.let(count, "count"))
+            if fiber.dirty is not None:
+                parent = fiber.dirty
+                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
+
+        return Lookup(lambda host, i: self.at(host, fiber, (i,))), epilogue
+
+    def at(self, host: Host, fiber: Fiber, place: tuple[Expr, ...]) -> Node:
+        """What is written at the coordinates `place` (from 1, the last mode first)."""
+        if len(place) < self.number:
+            return Appending(fiber, place)
+        return Thunk(lambda host: self._append(host, fiber, place))
+
+    def _append(self, host: Host, fiber: Fiber, place: tuple[Expr, ...]) -> tuple[Node, Any]:
+        store = fiber.store
+        q = host.get(store.stored)
+        self.lvl.assemble(host, store.child, self.below(fiber.dims), q, q)
+        dirty = host.cell(FALSE, "dirty")
+
+        def keep() -> None:
+            for name, i in zip(self.names(), reversed(place), strict=True):
+                idx = store.buffers[name]
+                host.grow(idx, add(q, 1))
+                host.store(idx, q, sub(i, 1))
+            host.set(store.stored, add(q, 1))
+
+        return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        self.sizes_of(size)
+        rows = coordinates.reshape(self.number, -1)
+        arrays, entries, firsts = self.pack_entries(positions, rows, count)
+        return arrays | {"stored": len(firsts)}, entries, len(firsts)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+        return int(storage["ptr"][count])
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        stored = int(storage["ptr"][count])
+        return {"ptr": count + 1} | dict.fromkeys(self.names(), stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Appending(TensorLike):
+    """A fiber being written, at the coordinates `place` (from 1) of its last modes."""
+
+    fiber: Fiber
+    place: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.place)))}]"
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.place)]
+
+    def fill_value(self) -> Literal | None:
+        return self.fiber.level.fill
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        level = self.fiber.level
+        assert isinstance(level, SparseCOO)
+        return Lookup(lambda host, i: level.at(host, self.fiber, (*self.place, i)))

@@ -1,0 +1,325 @@
+"""The SparseHash level: a hash table of the stored coordinates, and a sorted list of them
+(Finch'25 Table 4). Written in any order, in memory proportional to what is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Lookup, Switch, Thunk
+from finchlang.source import FinchError
+from finchlang.syntax import Literal, Node
+from finchlang.tensors import hash_table
+from finchlang.tensors.coordinates import Coordinates, Entries
+from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
+from finchlang.tensors.one_block import accumulate
+from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.sorted_positions import load_range
+from finchlang.types import Float64, Int64
+
+#: places of all fibers must be below this
+_MOST_PLACES = 2**62
+
+
+@dataclass(frozen=True)
+class SparseHash(Coordinates):
+    """`SparseHash(lvl)`, `SparseHash{N}(lvl)`: a coordinate of fiber p has the *place*
+    p * size + i; coordinates of N modes count as one, the last mode's counting most.
+
+    The table (`hash_table.py`) has the entries by their places; the entry number, in the order of
+    insertion, is the position in the child. Freezing lists the entries that are set in order:
+    `pos[q]` is the position of the q-th, the coordinates are as Coordinates says.
+    """
+
+    counters: ClassVar = (("stored", Int64),)
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        own = ((name, None) for name in self.names())
+        table = ((name, Int64) for name in ("pos", "key", "tbl", "slots"))
+        return (("ptr", Int64), *own, *table)
+
+    def __str__(self) -> str:
+        modes = [str(self.number)] if self.number > 1 else []
+        index = [str(self.index)] if self.index != Int64 else []
+        parameters = f"{{{', '.join(modes + index)}}}" if modes or index else ""
+        return f"SparseHash{parameters}({self.lvl})"
+
+    def child_position(self, host: Host, store: Store, q: Expr) -> Expr:
+        return host.load(store.pos, q, "position", lower=ZERO)
+
+    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
+        return storage["pos"][entries]
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+        self.check_index_type(host, dims)
+        hash_table.clear(host, store)
+        self.lvl.declare(host, store.child, self.below(dims))
+
+    def assemble(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        """There is nothing to make; but places must be numbers (with much room for rounding)."""
+        sizes = self.own(dims)
+        places = cast(add(stop, 1), Float64)
+        for size in sizes:
+            places = op("mul", places, cast(size, Float64))
+        too_many = compare("gt", places, const(float(_MOST_PLACES), Float64))
+        host.branch(too_many, lambda: host.fail("dimension", _too_many(len(sizes)), sizes))
+
+    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        host.grow(store.pos, host.get(store.stored))
+        if count is ONE:
+            self._list_one_fiber(host, store)
+        else:
+            self._list_by_fiber(host, store, self._span(dims), count)
+
+        def fiber(p: Expr) -> None:
+            start = host.load(store.ptr, p, "start")
+            stop = host.load(store.ptr, add(p, 1), "stop")
+            host.sort(store.pos, start, stop)
+            base = host.let(mul(p, self._span(dims)), "base")
+            host.count(start, sub(stop, 1), lambda q: self._split(host, store, dims, base, q), "q")
+
+        for name in self.names():
+            host.grow(store.buffers[name], host.load(store.ptr, count, "listed"))
+        if count is ONE:
+            fiber(ZERO)
+        else:
+            host.count(ZERO, sub(count, 1), fiber, "p")
+        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+
+    def _span(self, dims: tuple[Expr, ...]) -> Expr:
+        """The number of places of a fiber."""
+        return _product(self.own(dims))
+
+    def _each_set(self, host: Host, store: Store, body: Any) -> None:
+        """`body(place)` for each entry that is set."""
+
+        def entry(e: Expr) -> None:
+            place = host.load(store.key, e, "place", lower=ZERO)  # a fact where it is used
+            host.branch(compare("ge", place, 0), lambda: body(place))
+
+        host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
+
+    def _list_one_fiber(self, host: Host, store: Store) -> None:
+        listed = host.cell(ZERO, "listed")
+
+        def enlist(place: Expr) -> None:
+            q = host.get(listed)
+            host.store(store.pos, q, place)
+            host.set(listed, add(q, 1))
+
+        self._each_set(host, store, enlist)
+        host.grow(store.ptr, const(2))
+        host.store(store.ptr, ZERO, ZERO)
+        host.store(store.ptr, ONE, host.get(listed))
+
+    def _list_by_fiber(self, host: Host, store: Store, span: Expr, count: Expr) -> None:
+        """Sort the places by their fibers, counting: first ptr[p + 2] is the number of places of
+        fiber p, then ptr[p + 1] where the next of them goes."""
+        host.grow(store.ptr, add(count, 2))
+        host.fill(store.ptr, ZERO, add(count, 2), ZERO)
+
+        def number(place: Expr) -> None:
+            at = host.let(add(op("idiv", place, span), 2), "at")
+            host.store(store.ptr, at, add(host.load(store.ptr, at, "n"), 1))
+
+        def enlist(place: Expr) -> None:
+            at = host.let(add(op("idiv", place, span), 1), "at")
+            q = host.load(store.ptr, at, "q")
+            host.store(store.pos, q, place)
+            host.store(store.ptr, at, add(q, 1))
+
+        self._each_set(host, store, number)
+        accumulate(host, store.ptr, add(count, 1))
+        self._each_set(host, store, enlist)
+
+    def _split(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], base: Expr, q: Expr
+    ) -> None:
+        """From the place at `pos[q]` to its coordinates and its position."""
+        place = host.load(store.pos, q, "place")
+        rest: Expr = host.let(sub(place, base), "rest")
+        sizes = self.own(dims)
+        for k in range(self.number - 1, 0, -1):
+            below = _product(sizes[:k])
+            i = host.let(op("idiv", rest, below), "i")
+            host.store(store.buffers[self.names()[k]], q, i)
+            rest = host.let(sub(rest, mul(i, below)), "rest")
+        host.store(store.buffers[self.names()[0]], q, rest)
+        at = hash_table.find(host, store, place)
+        host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
+
+    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        """The table is what it was."""
+        self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
+
+    # ------------------------------------------------------------------ reading and writing
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode == READ and protocol != "follow":
+            return self.read_entries(host, fiber, protocol)
+        return Place(fiber, self.number, fiber.position).lookup(mode)
+
+    def at_place(self, host: Host, fiber: Fiber, place: Expr, mode: str) -> Node:
+        """What is read or written at a place."""
+        if mode != READ:
+            return Thunk(lambda host: self._enter(host, fiber, place))
+        at = hash_table.find(host, fiber.store, place)
+        e = host.load(fiber.store.tbl, add(at, 1), "e")
+        return Switch(compare("ge", e, 0), fiber.child(e), self.fill)
+
+    def _enter(self, host: Host, fiber: Fiber, place: Expr) -> tuple[Node, Any]:
+        """The entry at `place` is made before anything is written to it, since another access may
+        come to the same place, or to another that needs an entry, before this one is left."""
+        store = fiber.store
+        e, before, is_new = hash_table.enter(host, store, place)
+
+        def make() -> None:
+            self.lvl.assemble(host, store.child, self.below(fiber.dims), e, e)
+
+        host.branch(is_new, make)
+        dirty = host.cell(before, "dirty")
+
+        def confirm() -> None:
+            hash_table.mark(host, store, place, e, True)
+            if fiber.dirty is not None:
+                host.set(fiber.dirty, TRUE)
+
+        def drop() -> None:
+            host.branch(is_new, lambda: hash_table.forget(host, store, place, e))
+
+        def unset() -> None:  # a Pattern overwritten with false
+            hash_table.mark(host, store, place, e, False)
+
+        def epilogue(host: Host) -> None:
+            now = host.get(dirty)
+            host.branch(op("and", now, op("not", before)), confirm, drop)
+            if isinstance(self.lvl, Pattern):
+                host.branch(op("and", before, op("not", now)), unset)
+
+        return fiber.child(e, dirty), epilogue
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def _places(self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+        places = positions
+        for row, size in reversed(list(zip(rows, sizes, strict=True))):
+            places = places * size + row
+        return places
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        sizes = self.sizes_of(size)
+        places = count
+        for one in sizes:
+            places *= one
+        if places > _MOST_PLACES:
+            raise FinchError("dimension", _too_many(len(sizes)).format(*sizes))
+        rows = coordinates.reshape(self.number, -1)
+        arrays, entries, firsts = self.pack_entries(positions, rows, count)
+        arrays |= hash_table.build(self._places(positions[firsts], rows[:, firsts], sizes))
+        return arrays | {"pos": np.arange(len(firsts))}, entries, len(firsts)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+        return storage["stored"]
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        listed = int(storage["ptr"][count])
+        table = {"key": storage["stored"], "slots": 1, "tbl": 2 * int(storage["slots"][0])}
+        return {"ptr": count + 1, "pos": listed} | dict.fromkeys(self.names(), listed) | table
+
+    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+        problem = Coordinates.validate(self, storage, count, size)
+        problem = problem or hash_table.problem(storage)
+        if problem is not None:
+            return problem
+        listed = int(storage["ptr"][count])
+        if len(storage["pos"]) < listed:
+            return f"pos has {len(storage['pos'])} entries for {listed} coordinates"
+        pos, key = storage["pos"][:listed], storage["key"][: storage["stored"]]
+        if listed and (pos.min() < 0 or pos.max() >= len(key)):
+            return f"positions must be in 0..{len(key) - 1}"
+        sizes = size if isinstance(size, tuple) else (size,)
+        positions = np.repeat(np.arange(count), np.diff(storage["ptr"][: count + 1]))
+        rows = np.array([storage[name][:listed] for name in self.names()], np.int64)
+        if listed != np.count_nonzero(key >= 0):
+            return f"{listed} coordinates are listed, {np.count_nonzero(key >= 0)} are in the table"
+        if np.any(key[pos] != self._places(positions, rows, sizes)):
+            return "the table has other coordinates at the positions listed"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Place(TensorLike):
+    """A fiber of a SparseHash at the coordinates `known` (from 1, the last mode first) of its last
+    modes; `left` of the level's own are left. `place` is the place of what is known."""
+
+    fiber: Fiber
+    left: int
+    place: Expr
+    known: tuple[Expr, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.known)))}]"
+
+    @property
+    def level(self) -> SparseHash:
+        level = self.fiber.level
+        assert isinstance(level, SparseHash)
+        return level
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
+
+    def fill_value(self) -> Literal | None:
+        return self.level.fill
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if mode == READ and protocol != "follow":
+            return Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
+        return self.lookup(mode)
+
+    def lookup(self, mode: str) -> Lookup:
+        """Any coordinate of the last mode that is left."""
+        size = self.sizes()[-1]
+        assert size is not None
+
+        def at(host: Host, i: Expr) -> Node:
+            place = host.let(add(mul(self.place, size), sub(i, 1)), "place", lower=ZERO)
+            if self.left == 1:
+                return self.level.at_place(host, self.fiber, place, mode)
+            return Place(self.fiber, self.left - 1, place, (*self.known, i))
+
+        return Lookup(at)
+
+    def _entries(self, host: Host) -> Entries:
+        """The entries that have the known coordinates."""
+        start, stop = load_range(host, self.fiber)
+        for k, i in enumerate(self.known):
+            idx = self.fiber.store.buffers[self.level.names()[self.level.number - 1 - k]]
+            start = host.search(idx, start, stop, sub(i, 1), "start")
+            stop = host.search(idx, start, stop, i, "stop")
+        return Entries(self.fiber, self.left, start, stop)
+
+
+def _product(sizes: tuple[Expr, ...]) -> Expr:
+    product = sizes[-1]
+    for size in reversed(sizes[:-1]):
+        product = mul(product, size)
+    return product
+
+
+def _too_many(modes: int) -> str:
+    sizes = " x ".join("{}" for _ in range(modes))
+    more = "" if modes == 1 else "; one SparseHash in another has a table for each mode"
+    return f"SparseHash cannot number the places of its fibers of {sizes}{more}"

@@ -1,0 +1,227 @@
+"""Kernels over hand-made tensors, run under both hosts: interpreted, and staged and evaluated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from finchlang.host.build import const
+from finchlang.host.execute import ExecutingHost, run_code
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Code, Expr, Var
+from finchlang.host.residual import ResidualHost
+from finchlang.parse import parse_kernel
+from finchlang.rewrite import substitute
+from finchlang.rules.engine import Machine, State
+from finchlang.rules.table import rules
+from finchlang.rules.typing import annotate
+from finchlang.source import FinchError
+from finchlang.syntax import Node, Value, Variable
+from finchlang.tensors.bind import Bound, bind, gather, scatter
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.level import Level, TensorLike
+from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import Int64, Type, type_of_dtype
+
+
+class Memory:
+    """The arrays and numbers that nests refer to; they are the same under every host."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[Buffer, np.ndarray] = {}
+
+    def array(self, values: Any, dtype: Any = np.int64, name: str = "array") -> Buffer:
+        data = np.array(values, dtype)
+        type = type_of_dtype(data.dtype)
+        assert type is not None
+        buffer = Buffer(f"{name}{len(self.arrays)}", type)
+        self.arrays[buffer] = data
+        return buffer
+
+    def number(self, value: Any, type: Type = Int64, lower: Expr | None = None) -> Var:
+        """A variable bound from outside."""
+        variable = Var("number", type, lower)
+        variable.held = value
+        return variable
+
+
+@dataclass(frozen=True, slots=True)
+class Handmade(TensorLike):
+    """A tensor that unfurls to whatever `make(host, stop, mode)` gives."""
+
+    name: str
+    dims: tuple[Expr | None, ...]
+    make: Callable[[Host, Expr | None, str], Node]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return self.make(host, stop, mode)
+
+
+def vector(name: str, size: Expr | int, make: Callable[[Host], Node]) -> Handmade:
+    """A tensor of one dimension that is only read."""
+    length = size if isinstance(size, Expr) else const(size)
+    return Handmade(name, (length,), lambda host, stop, mode: make(host))
+
+
+# ---------------------------------------------------------------------------------- running kernels
+
+
+_parsed = lru_cache(maxsize=512)(parse_kernel)
+
+
+@dataclass
+class Outcome:
+    """What a kernel did: results by name, host steps, and how often which rule was applied while it
+    was interpreted and while it was staged; `code` is the residual."""
+
+    results: dict[str, Any]
+    steps: Counter[str]
+    interpreted: Counter[str]
+    staged: Counter[str]
+    code: Code
+    arrays: dict[Buffer, np.ndarray]
+    error: FinchError | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.results[name]
+
+
+@dataclass
+class Setup:
+    """A kernel in normal form over hand-made tensors. `outputs` has the formats of the tensors the
+    kernel declares, `shapes` their sizes before (a declaration changes them)."""
+
+    text: str
+    tensors: dict[str, TensorLike]
+    outputs: dict[str, str | Level]
+    memory: Memory
+    numbers: Mapping[str, Expr] = field(default_factory=dict)
+    which: str = "all"
+    element: str = "Dense(Element(0.0))"
+
+    def program(self) -> Node:
+        names: dict[str, Level | Type | None] = {
+            n: parse_format(self.element) for n in self.tensors
+        }
+        names |= {n: self.level(n) for n in self.outputs}
+        names |= {n: e.type for n, e in self.numbers.items()}
+        program = annotate(_parsed(self.text), names)
+        values: dict[Node, Node] = {Variable(n): Value(e) for n, e in self.numbers.items()}
+        return substitute(program, values)
+
+    def level(self, name: str) -> Level:
+        format = self.outputs[name]
+        return parse_format(format) if isinstance(format, str) else format
+
+    def run(self, host: Host, bounds: dict[str, Bound], trace: Counter[str]) -> None:
+        for bound in bounds.values():
+            bound.enter(host)
+        tensors = {**self.tensors, **{n: b.fiber for n, b in bounds.items()}}
+
+        def tracer(name: str, before: Node, after: Node | None, depth: int) -> None:
+            trace[name] += 1
+
+        Machine(rules(self.which), tracer).run(self.program(), State(host, tensors))
+
+    def execute(self, work: Callable[[ExecutingHost, dict[str, Bound]], None]) -> Outcome:
+        """Perform `work` on fresh copies of all memory."""
+        bounds = {n: bind(n, self.level(n), True) for n in self.outputs}
+        held = {n: self._empty(n) for n in self.outputs}
+        arrays = {b: a.copy() for b, a in self.memory.arrays.items()}
+        for name, bound in bounds.items():
+            own, inputs = gather(bound, held[name])
+            arrays |= {b: a.copy() for b, a in zip(bound.buffers, own, strict=True)}
+            for variable, value in zip(bound.inputs, inputs, strict=True):
+                variable.held = value
+        host = ExecutingHost(arrays)
+        error = None
+        try:
+            work(host, bounds)
+        except FinchError as fault:
+            error = fault
+        results: dict[str, Any] = {}
+        for name, bound in bounds.items():
+            if error is None:
+                outputs = [host.cells[c] for c in bound.outputs]
+                scatter(bound, held[name], [arrays[b] for b in bound.buffers], outputs)
+            tensor = held[name]
+            results[name] = tensor.value if isinstance(tensor, Scalar) else tensor.to_numpy()
+        kept = {b: arrays[b] for b in self.memory.arrays}
+        return Outcome(results, host.steps, Counter(), Counter(), Code(()), kept, error)
+
+    def _empty(self, name: str) -> Tensor | Scalar:
+        level = self.level(name)
+        return Scalar(level) if level.order == 0 else Tensor(level, *(0,) * level.order)
+
+
+def run_both(
+    text: str,
+    tensors: Sequence[Handmade],
+    outputs: dict[str, str | Level],
+    memory: Memory,
+    numbers: Mapping[str, Expr] | None = None,
+    which: str = "all",
+    element: str = "Dense(Element(0.0))",
+) -> Outcome:
+    """Interpret the kernel, and stage it and evaluate the residual. Both must end alike: the same
+    results, the same memory, the same error, and (congruence) the same host steps."""
+    named: dict[str, TensorLike] = {t.name: t for t in tensors}
+    setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
+    interpreted, staged = Counter[str](), Counter[str]()
+    first = setup.execute(lambda host, bounds: setup.run(host, bounds, interpreted))
+    recorded: list[Code] = []
+
+    def staged_run(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
+        recorder = ResidualHost()
+        setup.run(recorder, bounds, staged)
+        recorded.append(recorder.code())
+        run_code(recorded[0], host)
+
+    second = setup.execute(staged_run)
+    for name, result in first.results.items():
+        np.testing.assert_array_equal(second.results[name], result)
+    for buffer, array in first.arrays.items():
+        np.testing.assert_array_equal(second.arrays[buffer], array)
+    assert (first.error and str(first.error)) == (second.error and str(second.error))
+    assert first.error or first.steps == second.steps
+    first.interpreted, first.staged = interpreted, staged
+    first.code = recorded[0] if recorded else Code(())
+    return first
+
+
+def loop_sum(
+    nests: Sequence[Handmade],
+    memory: Memory,
+    start: Any = 1,
+    stop: Any = "n",
+    value: str | None = None,
+    n: int | Expr = 0,
+    which: str = "all",
+) -> Outcome:
+    """`s[] += value` for i from start to stop; the product of all nests unless told."""
+    product = " * ".join(f"{t.name}[i]" for t in nests)
+    text = f"begin\ns .= 0.0\nfor i = {start}:{stop}\ns[] += {value or product}\nend\nend"
+    size = n if isinstance(n, Expr) else const(n)
+    return run_both(text, nests, {"s": "Scalar(0.0)"}, memory, {"n": size}, which)
+
+
+def loop_copy(
+    nest: Handmade, memory: Memory, size: int, start: int = 1, which: str = "all"
+) -> Outcome:
+    """`y[i] = nest[i]` for i from start to size."""
+    text = (
+        f"begin\n@declare(y, 0.0, 1:{size})\nfor i = {start}:{size}\n"
+        f"y[i] = {nest.name}[i]\nend\nend"
+    )
+    return run_both(text, [nest], {"y": "Dense(Element(0.0))"}, memory, which=which)

@@ -1,0 +1,78 @@
+"""Kernels over tensors of given formats, run by every engine: the same results, the same host steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from finchlang.host.check import check
+from finchlang.kernel import Kernel
+from finchlang.parse import parse_kernel
+from finchlang.script.tensors import copy_of
+from finchlang.source import FinchError
+from finchlang.tensors.tensor import Scalar, Tensor
+
+
+@lru_cache(maxsize=256)
+def compiled(text: str, formats: tuple[tuple[str, Any], ...], which: str) -> Kernel:
+    kernel = Kernel(parse_kernel(f"begin\n{text}\nend"), dict(formats), which)
+    check(kernel.residual)
+    return kernel
+
+
+def run(
+    text: str, tensors: dict[str, Any], which: str = "all", native: bool = True
+) -> tuple[dict[str, Any], Counter[str]]:
+    """Run a kernel under the interpreter, as a residual and natively, on copies of `tensors`. Gives
+    the tensors after it, by name, and the host steps the interpreter took.
+
+    Checks that results and errors are the same everywhere, that the residual is well formed and
+    takes the interpreter's steps, and that what was written is sound. Raises what the engines raise.
+    """
+    formats = tuple((name, tensor.format) for name, tensor in tensors.items())
+    kernel = compiled(text, formats, which)
+    runs: list[dict[str, Any]] = []
+    steps: list[Any] = []
+    errors: list[FinchError | None] = []
+    engines = [kernel.interpret, kernel.run_residual] + [kernel.run_native] * native
+    for engine in engines:
+        kernel._workspaces[:] = [Tensor(work.format) for work in kernel._workspaces]
+        copies = {name: copy_of(tensor) for name, tensor in tensors.items()}
+        error = None
+        try:
+            steps.append(engine([copies[name] for name in kernel.tensors], []))
+        except FinchError as fault:
+            error = fault
+        runs.append(copies)
+        errors.append(error)
+    assert len({(e.kind, e.message) if e else None for e in errors}) == 1, errors
+    for name, before in tensors.items():
+        for found in runs:
+            _check_sound(found[name])
+            expected = before if errors[0] else runs[0][name]
+            np.testing.assert_array_equal(found[name].to_numpy(), expected.to_numpy())
+    if errors[0] is not None:
+        raise errors[0]
+    assert steps[0] == steps[1]
+    return runs[0], steps[0]
+
+
+def _check_sound(tensor: Tensor | Scalar) -> None:
+    if isinstance(tensor, Tensor):
+        tensor.checked = False
+        tensor.validate()
+
+
+def tensor(array: Any, format: str) -> Tensor:
+    return Tensor.from_numpy(np.asarray(array), format)
+
+
+def result(
+    text: str, tensors: dict[str, Any], name: str = "C", which: str = "all", native: bool = True
+) -> Any:
+    """What `run` leaves in `name`, dense; of a Scalar, its value."""
+    found = run(text, tensors, which, native)[0][name]
+    return found.value if isinstance(found, Scalar) else found.to_numpy()

@@ -1,0 +1,368 @@
+"""Early break: loops that reduce into short-circuit scalars end once nothing can change any more
+(Finch'25 3.3.3, Fig 7, Fig 24), and mean the same as without."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from kernels import kernel
+from level_kernels import run
+
+from finchlang.agreement import compare
+from finchlang.host.listing import text as listing
+from finchlang.kernel import Kernel
+from finchlang.parse import parse_kernel
+from finchlang.tensors.formats import construct
+from finchlang.tensors.tensor import Scalar, Tensor
+
+TABLES = pytest.mark.parametrize("which", ["all", "paper"])
+
+
+def scalar(fill: Any, kind: str = "ShortCircuitScalar") -> Scalar:
+    return Scalar(construct(kind, (), (fill,)))  # type: ignore[arg-type]
+
+
+def agree(text: str, which: str = "all") -> dict[str, Any]:
+    """Run a script under the four semantics; what it leaves."""
+    found = compare(text, rules=which)
+    assert found.agrees, found.report
+    assert not found.errors
+    return found.results["native"]
+
+
+def steps(text: str, values: dict[str, Any], which: str = "all") -> tuple[int, dict[str, Any]]:
+    """How many host steps a kernel takes, interpreted and staged, and what it leaves."""
+    tensors = {
+        name: Tensor.from_numpy(value) if isinstance(value, np.ndarray) else value
+        for name, value in values.items()
+    }
+    found, counted = run(text, tensors, which)
+    results = {name: tensor.to_numpy() for name, tensor in found.items()}
+    return counted.total(), results
+
+
+def sparse(places: list[int], values: list[float], size: int, fill: float = 0.0) -> Tensor:
+    format = f"SparseList(Element({fill}))"
+    return Tensor.from_coo(format, (size,), [np.array(places)], np.array(values))
+
+
+# ------------------------------------------------------------------------------- where a loop ends
+
+SIZE = 150
+
+
+def dense(place: int) -> np.ndarray:
+    """Ones, and a zero at `place` (from 1)."""
+    array = np.ones(SIZE)
+    array[place - 1] = 0.0
+    return array
+
+
+@TABLES
+@pytest.mark.parametrize("kind", ["ShortCircuitScalar", "SparseShortCircuitScalar"])
+def test_figure_7_ends_at_the_first_zero(kind: str, which: str) -> None:
+    text = "p .= 1\nfor j = _\np[] *= A[j]\nend"
+    totals = []
+    for place in (10, 20, 30):
+        total, ran = steps(text, {"A": dense(place), "p": scalar(1.0, kind)}, which)
+        assert ran["p"] == 0.0
+        totals.append(total)
+    first, second, third = totals
+    assert third - second == second - first  # in proportion to the place of the zero
+    plain, _ = steps(text, {"A": dense(10), "p": Scalar(1.0)}, which)
+    assert third * 2 < plain
+    never, ran = steps(text, {"A": np.ones(SIZE), "p": scalar(1.0, kind)}, which)
+    assert ran["p"] == 1.0 and never > plain
+
+
+def operands(place: int, kind: str, access: str) -> tuple[str, dict[str, Any]]:
+    """The access `A[j]` for a list of SIZE ones whose entry at `place` is zero."""
+    places = list(range(0, 3 * SIZE, 3))
+    values = [1.0] * SIZE
+    values[place - 1] = 0.0
+    fill = 1.0 if kind == "list" else 2.0
+    return access, {"A": sparse(places, values, 3 * SIZE, fill)}
+
+
+@TABLES
+@pytest.mark.parametrize("access", ["A[j]", "A[gallop(j)]"])
+@pytest.mark.parametrize("kind", ["list", "filled"])
+def test_lists_end_at_the_first_annihilator(access: str, kind: str, which: str) -> None:
+    """With the fill 1 only what is stored counts; with the fill 2 all that is between, too."""
+    totals = []
+    for place in (10, 20, 30):
+        found, values = operands(place, kind, access)
+        text = f"p .= 2\nfor j = _\np[] *= {found}\nend"
+        total, ran = steps(text, {**values, "p": scalar(2.0)}, which)
+        assert ran["p"] == 0.0
+        totals.append(total)
+    assert totals[2] - totals[1] == totals[1] - totals[0]
+    plain, _ = steps(text, {**values, "p": Scalar(2.0)}, which)
+    assert totals[2] * 2 < plain
+
+
+@TABLES
+@pytest.mark.parametrize(
+    "left, right", list(itertools.product(["A[j]", "A[gallop(j)]"], ["B[j]", "B[gallop(j)]"]))
+)
+@pytest.mark.parametrize("operator", ["+", "*"])
+def test_merges_end_at_the_first_annihilator(
+    left: str, right: str, operator: str, which: str
+) -> None:
+    count = 40
+    places = list(range(0, 3 * count, 3))
+    text = f"p .= 0\nfor j = _\np[] <<max>>= {left} {operator} {right}\nend"
+    for place in (3, 5):
+        values = [1.0] * count
+        values[place - 1] = np.inf
+        A = sparse(places, values, 3 * count)
+        B = sparse([p + (p // 3) % 2 for p in places], [1.0] * count, 3 * count)
+        total, ran = steps(text, {"A": A, "B": B, "p": scalar(0.0)}, which)
+        plain, expected = steps(text, {"A": A, "B": B, "p": Scalar(0.0)}, which)
+        assert ran["p"] == expected["p"] == np.inf
+        assert total * 2 < plain
+
+
+@TABLES
+def test_a_decided_scalar_is_not_reduced_into_at_all(which: str) -> None:
+    text = "for j = _\np[] |= A[j]\nend"
+    values = {"A": np.zeros(SIZE, bool)}
+    decided, open_ = scalar(False), scalar(False)
+    decided.value = True
+    few, ran = steps(text, {**values, "p": decided}, which)
+    assert ran["p"]
+    many, ran = steps(text, {**values, "p": open_}, which)
+    assert not ran["p"]
+    assert few < 20 < SIZE < many
+
+
+@TABLES
+def test_inner_and_outer_loops_end(which: str) -> None:
+    text = "p .= false\nfor j = _\nfor i = _\np[] |= A[i, j]\nend\nend"
+    totals = []
+    for column in (2, 4, 6):
+        A = np.zeros((30, 40), bool)
+        A[4, column - 1] = True
+        total, ran = steps(text, {"A": A, "p": scalar(False)}, which)
+        assert ran["p"]
+        totals.append(total)
+    assert totals[2] - totals[1] == totals[1] - totals[0]
+    plain, _ = steps(text, {"A": A, "p": Scalar(False)}, which)
+    assert totals[2] * 2 < plain
+
+
+@TABLES
+def test_scalars_trigger_at_different_times(which: str) -> None:
+    """Each reduction is left out once it is decided; the loop ends with the last."""
+    text = "p .= 1\nq .= 0\nfor j = _\np[] *= A[j]\nq[] <<max>>= B[j]\nend"
+    totals = {}
+    for first, second in itertools.product((10, 30), repeat=2):
+        A, B = np.ones(SIZE), np.ones(SIZE)
+        A[first - 1], B[second - 1] = 0.0, np.inf
+        given = {"A": A, "B": B, "p": scalar(1.0), "q": scalar(0.0)}
+        totals[first, second], ran = steps(text, given, which)
+        assert ran["p"] == 0.0 and ran["q"] == np.inf
+    assert abs(totals[10, 30] - totals[30, 10]) <= 2
+    assert totals[10, 10] < totals[10, 30] < totals[30, 30]
+    plain = {"p": Scalar(1.0), "q": Scalar(0.0)}
+    assert totals[30, 30] * 2 < steps(text, {"A": A, "B": B, **plain}, which)[0]
+
+
+@TABLES
+def test_what_else_a_loop_does_goes_on(which: str) -> None:
+    text = "p .= 1\ns .= 0\nfor j = _\np[] *= A[j]\ns[] += A[j]\nend"
+    A = np.arange(1.0, 41.0)
+    A[2] = 0.0
+    for given in (A, Tensor.from_numpy(A, "SparseList(Element(1.0))")):
+        total, ran = steps(text, {"A": given, "p": scalar(1.0), "s": Scalar(0.0)}, which)
+        assert ran["p"] == 0.0 and ran["s"] == A.sum()
+
+
+def test_other_kernels_are_as_before() -> None:
+    text = "begin p .= 1; for j = _; p[] *= A[j] end end"
+    for format in ("Dense", "SparseList"):
+        formats = {"A": Tensor(f"{format}(Element(1.0))", 3).format}
+        plain = Kernel(parse_kernel(text), {**formats, "p": Scalar(1.0).format})
+        breaking = Kernel(parse_kernel(text), {**formats, "p": scalar(1.0).format})
+        assert "while" not in str(listing(plain.residual))
+        assert "while" in str(listing(breaking.residual))
+
+
+# ------------------------------------------------------------------------------- the same meaning
+
+FORMATS = ("Dense", "SparseList", "RunList")
+#: reductions, and the fill and entries of what they reduce
+REDUCTIONS = (
+    ("*=", "1.0", [1.0, 2.0, 0.0, 3.0]),
+    ("<<min>>=", "5", [5, 3, -(2**63), 1]),
+    ("<<max>>=", "0.0", [0.0, 2.0, np.inf, 1.0]),
+    ("|=", "false", [False, True]),
+    ("&=", "true", [True, False]),
+    ("<<choose(0)>>=", "0", [0, 4, 7]),
+    ("|=", "0", [0, 1, 6, -1]),
+    ("+=", "0.0", [0.0, 1.5, 2.0]),  # is never decided
+)
+
+
+def literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "typemin(Int64)" if value == -(2**63) else repr(value).replace("inf", "Inf")
+
+
+@TABLES
+@pytest.mark.parametrize("operator, fill, entries", REDUCTIONS, ids=lambda x: str(x))
+def test_results_are_those_of_plain_scalars(
+    operator: str, fill: str, entries: list[Any], which: str
+) -> None:
+    rng = np.random.default_rng(len(operator) + len(entries))
+    for k, format in enumerate(FORMATS):
+        kind = ("ShortCircuitScalar", "SparseShortCircuitScalar")[k % 2]
+        array = np.array(entries)[rng.integers(0, len(entries), 12)]
+        for own_fill in dict.fromkeys(literal(e) for e in (entries[0], entries[1])):
+            level = f"{format}(Element({own_fill}))"
+            values = {
+                "A": Tensor.from_numpy(array, level),
+                "p": scalar(np.array(entries)[0].item(), kind),
+                "n": Scalar(0),
+            }
+            text = f"p .= {fill}\nfor j = _\np[] {operator} A[j]\nn[] += 1\nend"
+            _, ran = steps(text, values, which)
+            values["p"] = Scalar(np.array(entries)[0].item())
+            _, plain = steps(text, values, which)
+            assert ran["p"] == plain["p"] and ran["n"] == 12
+
+
+@TABLES
+@pytest.mark.parametrize("place", [0, 1, 3, 6, 7])
+def test_four_semantics(place: int, which: str) -> None:
+    entries = ["1"] * 7
+    if place:
+        entries[place - 1] = "0"
+    text = f"""
+    x = [{", ".join(entries)}]
+    A = Tensor(SparseList(Element(1)), x)
+    B = Tensor(SparseByteMap(Element(0)), x)
+    p = ShortCircuitScalar{{1}}()
+    q = SparseShortCircuitScalar{{false}}()
+    r = ShortCircuitScalar(0, 0)
+    s = Scalar(0)
+    y = Tensor(Dense(Element(0)), 7)
+    @finch begin
+        p .= 1
+        q .= false
+        y .= 0
+        for j = _
+            p[] *= A[j] * x[j]
+            q[] |= B[j] == 0
+            if x[j] < 1
+                r[] <<choose(0)>>= j
+            end
+            s[] += B[gallop(j)] * A[j]
+            y[j] = j * B[j]
+        end
+    end
+    """
+    found = agree(text, which)
+    assert (found["p"].value, found["q"].value) == (int(not place), bool(place))
+    assert found["r"].value == place and found["s"].value == 7 - bool(place)
+    assert found["y"].to_numpy().tolist() == [j if j != place else 0 for j in range(1, 8)]
+
+
+GRAPH = """
+AT = Tensor(Dense(SparseList(Pattern())), [false true false; true false true; true true false])
+F = Tensor(SparseByteMap(Pattern()), [false, true, true])
+V = [false, true, true]
+P = [0, 0, 0]
+_F = Tensor(SparseByteMap(Pattern()), 3)
+p = ShortCircuitScalar{0}()
+"""
+PULL = """_F .= false
+for k = _
+    if !V[k]
+        p .= 0
+        for j = _
+            if F[follow(j)] && AT[j, k]
+                p[] <<choose(0)>>= j
+            end
+        end
+        if p[] != 0
+            _F[k] |= true
+            P[k] = p[]
+        end
+    end
+end"""
+
+
+@TABLES
+def test_the_pull_step_of_figure_24(which: str) -> None:
+    found = agree(GRAPH + kernel(PULL), which)
+    assert list(found["P"]) == [2, 0, 0]
+    assert found["_F"].to_numpy().tolist() == [True, False, False]
+
+
+@TABLES
+def test_the_pull_step_looks_at_neighbours_up_to_the_first_in_the_frontier(which: str) -> None:
+    n = 200
+    totals = []
+    for place in (5, 10, 15):
+        neighbours = np.zeros((n, n), bool)
+        neighbours[:, 0] = True
+        frontier = np.zeros(n, bool)
+        frontier[place - 1 :] = True
+        visited = np.ones(n, bool)
+        visited[0] = False
+        values = {
+            "AT": Tensor.from_numpy(neighbours, "Dense(SparseList(Pattern()))"),
+            "F": Tensor.from_numpy(frontier, "SparseByteMap(Pattern())"),
+            "V": visited,
+            "P": np.zeros(n, int),
+            "_F": Tensor("SparseByteMap(Pattern())", n),
+            "p": scalar(0),
+        }
+        total, ran = steps(PULL, values, which)
+        assert ran["P"][0] == place
+        totals.append(total)
+    assert totals[2] - totals[1] == totals[1] - totals[0]
+    plain, _ = steps(PULL, {**values, "p": Scalar(0)}, which)
+    assert plain - totals[2] > 3 * (n - 15)
+
+
+@TABLES
+def test_empty_and_single(which: str) -> None:
+    text = "p .= 1\nfor j = _\np[] *= A[j]\nend"
+    for array in (np.ones(0), np.zeros(1), np.ones(1)):
+        for given in (array, Tensor.from_numpy(array, "SparseList(Element(1.0))")):
+            _, ran = steps(text, {"A": given, "p": scalar(1.0)}, which)
+            assert ran["p"] == np.prod(array)
+
+
+def test_a_narrow_scalar_is_decided_by_its_own_values_only() -> None:
+    """The annihilator of the wider type an operator works on need not fit the scalar."""
+    text = """
+    p = ShortCircuitScalar{100, Int8}()
+    x = [5, -128, -3]
+    @finch for j = _
+        p[] <<min>>= x[j]
+    end
+    """
+    assert agree(text)["p"].value == -128
+
+
+def test_a_scalar_declared_in_the_loop_ends_the_inner_loop_only() -> None:
+    text = """
+    A = [1 0 2; 0 3 4; 5 6 0]
+    p = ShortCircuitScalar{1}()
+    y = [9, 9, 9]
+    @finch for j = _
+        p .= 1
+        for i = _
+            p[] *= A[i, j]
+        end
+        y[j] = p[]
+    end
+    """
+    assert list(agree(text)["y"]) == [0, 0, 0]

@@ -1,0 +1,207 @@
+"""Wrappers (Finch'25 Table 5): every one on operands of each kind, read and written, by the meaning,
+the interpreter, the residual program and native code."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from finchlang.denote import denote
+from finchlang.host.check import check
+from finchlang.kernel import Kernel
+from finchlang.normalize import normalize
+from finchlang.parse import parse_kernel
+from finchlang.pretty import pretty
+from finchlang.source import FinchError
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import Int64
+
+DENSE, LIST, BYTES = (
+    f"{kind}(Element(0.0))" for kind in ("Dense", "SparseList", "SparseByteMap")
+)
+KINDS = (DENSE, LIST, BYTES)
+MATRICES = (f"Dense({DENSE})", f"Dense({LIST})", f"SparseList({LIST})", f"Dense({BYTES})")
+VECTOR = np.array([1.0, 0, 0, 2, 0, 3, 4])
+MATRIX = np.array([[1.0, 0, 0, 2], [0, 0, 3, 0], [5, 0, 0, 6], [0, 0, 8, 0], [9, 0, 1, 2]])
+
+
+def tensor(array: Any, format: str) -> Tensor:
+    return Tensor.from_numpy(np.asarray(array, float), format)
+
+
+def kernel(text: str, given: dict[str, Any]) -> Kernel:
+    formats = {n: getattr(v, "format", Int64) for n, v in given.items()}
+    return Kernel(parse_kernel(text), formats)
+
+
+def run(text: str, **given: Any) -> tuple[dict[str, Any], Counter[str]]:
+    """What a kernel leaves, the same in all four semantics, and the steps it takes."""
+    compiled = kernel(text, given)
+    check(compiled.residual)
+    expected = denote(parse_kernel(text), copy.deepcopy(given))
+    steps = []
+    for engine in ("interpret", "run_residual", "run_native"):
+        own = copy.deepcopy(given)
+        tensors = [own[n] for n in compiled.tensors]
+        steps.append(getattr(compiled, engine)(tensors, [own[n] for n in compiled.numbers]))
+        for name, written in zip(compiled.tensors, compiled.written, strict=True):
+            if written:
+                np.testing.assert_array_equal(own[name].to_numpy(), expected[name], engine)
+                if isinstance(own[name], Tensor):
+                    own[name].checked = False
+                    own[name].validate()
+    assert steps[0] == steps[1]
+    return expected, steps[0]
+
+
+def failure(text: str, engine: str, **given: Any) -> FinchError:
+    with pytest.raises(FinchError) as caught:
+        compiled = kernel(text, given)
+        tensors = [given[n] for n in compiled.tensors]
+        getattr(compiled, engine)(tensors, [given[n] for n in compiled.numbers])
+    return caught.value
+
+
+def normal(text: str, **formats: Any) -> str:
+    known = {n: parse_format(f) if isinstance(f, str) else f for n, f in formats.items()}
+    return pretty(normalize(parse_kernel(text), known).program)
+
+
+READS = {
+    "shift up": ("for i=_; y[i] = x[i + 2] end", "for i=-1:5; y[i + 2] = x[i + 2] end"),
+    "shift by a number": ("for i=0:6; y[i + 1] = x[n - 1 + i] end",),
+    "shift by an outer index": ("for j=1:3, i=1:3; y[j] += x[i + j - 1] * i end",),
+    "permissive": ("for i=1:9; y[i] = coalesce(x[~(i - 2)], 9.0) end",),
+    "window": ("for i=_; y[i] = x[(2:5)(i)] end", "for i=_; y[i] = x[(n:n - 1)(i)] end"),
+    "shifted window": ("for i=2:5; y[i] = x[(3:6)(i - 1)] end",),
+    "permissive window": ("for i=1:6; y[i] = coalesce(x[(2:4)(~(i - 1))], 0.0) end",)[:0]
+    + ("for i=1:6; y[i] = coalesce(permissive(window(x, 2:4), true)[i - 1], 7.0) end",),
+    "window of the permissive": ("for i=_; y[i] = coalesce(window(permissive(x, true), 6:9)[i], 5) end",),
+    "toeplitz": (
+        "for j=1:3, i=1:7; y[i] += coalesce(toeplitz(x, 1)[i, j], 0) * j end",
+        "for j=1:3, i=1:7; y[i] += coalesce(x[i + j - n], 0) * j end",
+    ),
+    "difference of indices": ("for j=_, i=1:7; y[i] += coalesce(x[j - i + 3], 0) * v[j] end",),
+    "offset twice": ("for i=0:6; y[i + 1] = offset(offset(x, 2), -1)[i] end",),
+    "protocol": ("for i=0:6; y[i + 1] = x[walk(i + 1)] end", "for i=1:7; y[i] = x[walk(~(i + 1))] end"),
+    "intersection": ("for i=_; y[i] = x[i] * coalesce(x[~(i + 3)], 0) end",),
+}
+
+
+@pytest.mark.parametrize("format", KINDS)
+@pytest.mark.parametrize("name", READS)
+def test_reads_of_vectors(name: str, format: str) -> None:
+    for text in READS[name]:
+        start = "@declare(y, 0, 1:9)" if "shift up" == name and "i + 2] end" in text else "y .= 0"
+        if "y[i] = x[i + 2]" in text:  # i runs over -1:5, which y has no place for
+            start, text = "y .= 0", text.replace("y[i]", "y[i + 2]")
+        given = {"x": tensor(VECTOR, format), "y": tensor([], DENSE)}
+        if "n" in text.replace("end", "").replace("window", ""):
+            given["n"] = 2  # type: ignore[assignment]
+        if "v[" in text:
+            given["v"] = tensor([1, 0, 2.0], format)
+        run(f"{start}\n{text}", **given)
+
+
+MATRIX_READS = (
+    "for j=_, i=0:4; y[i + 1] += A[i + 1, j] end",
+    "for j=1:3, i=_; y[i] += A[i, j + 1] end",
+    "for j=_, i=1:5; y[i] += coalesce(A[~(i - 1), j], 3) + coalesce(A[~(i + 1), ~(j + 1)], 5) end",
+    "for j=_, i=_; y[i] += A[(2:4)(i), (2:3)(j)] end",
+    "for j=_, k=1:2, i=1:5; y[i] += coalesce(A[i + k, j], 0) * k end",
+    "for k=1:2, j=_, i=1:5; y[i] += coalesce(A[i - k, j], 1) end",
+    "for j=1:3, i=1:4; y[i] += coalesce(toeplitz(A, 1)[i, 2, j], 1) end",
+    "for j=_, i=0:3; y[i + 1] += offset(swizzle(A, 2, 1), 1, 0)[i, j] end",
+    "for j=_, i=1:3; y[i] += swizzle(window(A, 2:4, nothing), 2, 1)[j, i] end",
+    "for i=1:4; y[i] += A[i + 1, i] end",
+)
+
+
+@pytest.mark.parametrize("format", MATRICES)
+@pytest.mark.parametrize("text", MATRIX_READS)
+def test_reads_of_matrices(text: str, format: str) -> None:
+    run(f"y .= 0\n{text}", A=tensor(MATRIX, format), y=tensor([], DENSE))
+
+
+WRITES = (
+    "y .= 0; for i=_; y[i + 1] = x[i] end",
+    "y .= 0; for i=_; y[i - 2 + 2] = x[i] end",
+    "y .= 0; for i=3:7; y[i - 2] = x[i] end",
+    "@declare(y, 0, 1:9); for i=_; y[(2:8)(i)] = x[i] end",
+    "@declare(y, 0, 1:5); for i=_; y[~(i - 2)] = x[i] end",
+    "@declare(y, 0, 1:5); for i=_; offset(permissive(y, true), 1)[i] = x[i] end",
+)
+
+
+@pytest.mark.parametrize("target", KINDS)
+@pytest.mark.parametrize("text", WRITES)
+def test_writes(text: str, target: str) -> None:
+    for format in KINDS:
+        run(text, x=tensor(VECTOR, format), y=tensor([], target))
+
+
+def test_the_extent_of_a_shifted_write_sizes_the_tensor() -> None:
+    given = {"x": tensor(VECTOR, LIST), "y": tensor([], LIST)}
+    found, _ = run("y .= 0; for i=_; y[i + 1] = x[i] end", **given)
+    np.testing.assert_array_equal(found["y"], [0, *VECTOR])
+
+
+@pytest.mark.parametrize("format", KINDS)
+def test_convolution(format: str) -> None:
+    text = "y .= 0; for j=_, i=1:7; y[i] += coalesce(x[i + j - 2], 0) * F[j] end"
+    weights = np.array([1.0, 10, 3])
+    given = {"x": tensor(VECTOR, format), "F": tensor(weights, DENSE), "y": tensor([], DENSE)}
+    found, _ = run(text, **given)
+    np.testing.assert_array_equal(found["y"], np.convolve(VECTOR, weights[::-1], "same"))
+
+
+def test_wrapped_tensors_of_the_normal_form() -> None:
+    matrix, scalar = f"Dense({DENSE})", "Scalar(0.0)"
+    out = normal("for j=_, i=_; s[] += A[i - 1, j] end", A=matrix, s=scalar)
+    assert "offset(A, -1, 0)[i, j]" in out and "for i = 2:size(A, 1) + 1" in out
+    out = normal("for i=_; s[] += x[(2:4)(i)] end", x=DENSE, s=scalar)
+    assert "window(x, 2:4)[i]" in out and "for i = 1:3" in out
+    out = normal("for j=1:2, i=1:2; s[] += x[i + j - 1] end", x=DENSE, s=scalar)
+    assert "offset(permissive(x, true), j - 1)[i]" in out
+
+
+def test_a_shift_takes_part_in_dimension_checks() -> None:
+    given = {"x": tensor(VECTOR, DENSE), "s": Scalar(0.0)}
+    for engine in ("interpret", "run_residual", "run_native"):
+        fault = failure("for i=1:4; s[] += x[i + 2] end", engine, **copy.deepcopy(given))
+        assert fault.kind == "dimension"
+        assert "1:4" in fault.message + str(fault) or "-1" in fault.message
+    fault = failure("for i=_; s[] += x[(5:8)(i)] end", "interpret", **given)
+    assert fault.kind == "bounds" and "5:8" in fault.message and "1:7" in fault.message
+
+
+def test_bad_wrappers_are_told() -> None:
+    names = {"x": DENSE, "s": "Scalar(0.0)"}
+    for text, kind in (
+        ("for i=_; s[] += toeplitz(x, 2)[i, 1] end", "type"),
+        ("for i=_; s[] += offset(x)[i] end", "dimension"),
+        ("for i=_; s[] += window(x, 3)[i] end", "type"),
+        ("for i=_; s[] += offset(x, q)[i] end", "unknown name"),
+    ):
+        with pytest.raises(FinchError) as caught:
+            normal(text, **names)
+        assert caught.value.kind == kind
+
+
+def test_a_shifted_list_keeps_its_structure() -> None:
+    for text in ("s[] += a[i] * coalesce(b[~(i + 5)], 0)", "s[] += b[(6:50005)(i)] * a[(1:50000)(i)]"):
+        totals = []
+        for size in (100_000, 200_000):
+            a, b = np.zeros(size), np.zeros(size)
+            a[[10, 500, 49_000]], b[[15, 700, 49_005]] = 1, 2
+            given = {"a": tensor(a, LIST), "b": tensor(b, LIST), "s": Scalar(0.0)}
+            compiled = kernel(f"for i=_; {text} end", given)
+            steps = compiled.run_residual([given[n] for n in compiled.tensors], [])
+            assert given["s"].value == 4
+            totals.append(steps.total())
+        assert totals[0] == totals[1] < 120
