@@ -37,7 +37,7 @@ from finchlang.syntax import (
     Variable,
     Yield,
 )
-from finchlang.tensors.tensor import as_tensor
+from finchlang.tensors.tensor import as_tensor, mirrored_modes
 from finchlang.types import Bool, Type, can_store, type_of_dtype, type_of_value
 
 
@@ -56,10 +56,22 @@ def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class DenseArray:
-    """A tensor as a function from indices to values: a dense array of `type`."""
+    """A tensor as a function from indices to values: a dense array of `type`. An element is the
+    same as that with the coordinates of a pair of `mirrored` modes exchanged."""
 
     data: np.ndarray
     type: Type
+    mirrored: tuple[tuple[int, int], ...] = ()
+
+    def write(self, place: tuple[int, ...], value: Any) -> None:
+        places = [place]
+        for a, b in self.mirrored:
+            for known in list(places):
+                other = list(known)
+                other[a], other[b] = known[b], known[a]
+                places.append(tuple(other))
+        for each in places:
+            self.data[each] = value
 
 
 def _bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
@@ -78,7 +90,7 @@ def _bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray
                 data = np.array(tensor.to_numpy(), order="F")
                 element = type_of_dtype(data.dtype)
                 assert element is not None
-                same[id(value)] = DenseArray(data, element)
+                same[id(value)] = DenseArray(data, element, mirrored_modes(tensor))
             arrays[name] = same[id(value)]
     return arrays, environment
 
@@ -176,7 +188,7 @@ class Denotation:
         if not can_store(new.type, array.type):
             message = f"{name.name} holds {array.type}, which cannot store {new.type}"
             raise FinchError("type", message, target.span)
-        array.data[place] = cast(new, array.type).value  # type: ignore[attr-defined]
+        array.write(place, cast(new, array.type).value)  # type: ignore[attr-defined]
 
     # ---------------------------------------------------------------- expressions
 

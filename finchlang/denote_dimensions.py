@@ -129,7 +129,7 @@ def _modifiers(index: Node) -> Mode:
 
 
 def _swizzle(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    order = [getattr(s, "value", None) for s in settings]
+    order: list[Any] = [getattr(s, "value", None) for s in settings]
     if sorted(map(str, order)) != sorted(str(k + 1) for k in range(len(modes))):
         raise FinchError("dimension", "swizzle takes a permutation", settings[0].span)
     return [modes[p - 1] for p in order]
@@ -151,7 +151,7 @@ def _window(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
 
 
 def _toeplitz(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    k = getattr(settings[0], "value", None)
+    k: Any = getattr(settings[0], "value", None)
     if k not in range(1, len(modes)):
         raise FinchError("dimension", "toeplitz takes the mode to divide", settings[0].span)
     both = replace(modes[k - 1].shifted(modes[k].index), permissive=True)
@@ -319,7 +319,7 @@ class Equations:
         root, modes = unwrap(node)
         sizes = self.mask(root, env, len(modes)) if isinstance(root, Call) else self.modes(root)
         if len(sizes) != len(modes):
-            name = root.op.name if isinstance(root, Call) else root.name
+            name = getattr(root.op, "name", "") if isinstance(root, Call) else root.name
             message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
             raise FinchError("dimension", message, node.span)
         for mode, own in zip(modes, sizes, strict=True):

@@ -33,13 +33,15 @@ def agree(text: str, which: str = "all") -> dict[str, Any]:
     return found.results["native"]
 
 
-def steps(text: str, values: dict[str, Any], which: str = "all") -> tuple[int, dict[str, Any]]:
+def steps(
+    text: str, values: dict[str, Any], which: str = "all", native: bool = False
+) -> tuple[int, dict[str, Any]]:
     """How many host steps a kernel takes, interpreted and staged, and what it leaves."""
     tensors = {
         name: Tensor.from_numpy(value) if isinstance(value, np.ndarray) else value
         for name, value in values.items()
     }
-    found, counted = run(text, tensors, which)
+    found, counted = run(text, tensors, which, native)
     results = {name: tensor.to_numpy() for name, tensor in found.items()}
     return counted.total(), results
 
@@ -51,7 +53,7 @@ def sparse(places: list[int], values: list[float], size: int, fill: float = 0.0)
 
 # ------------------------------------------------------------------------------- where a loop ends
 
-SIZE = 150
+SIZE = 100
 
 
 def dense(place: int) -> np.ndarray:
@@ -93,7 +95,7 @@ def operands(place: int, kind: str, access: str) -> tuple[str, dict[str, Any]]:
 def test_lists_end_at_the_first_annihilator(access: str, kind: str, which: str) -> None:
     """With the fill 1 only what is stored counts; with the fill 2 all that is between, too."""
     totals = []
-    for place in (10, 20, 30):
+    for place in (5, 10, 15):
         found, values = operands(place, kind, access)
         text = f"p .= 2\nfor j = _\np[] *= {found}\nend"
         total, ran = steps(text, {**values, "p": scalar(2.0)}, which)
@@ -230,14 +232,14 @@ def test_results_are_those_of_plain_scalars(
                 "n": Scalar(0),
             }
             text = f"p .= {fill}\nfor j = _\np[] {operator} A[j]\nn[] += 1\nend"
-            _, ran = steps(text, values, which)
+            _, ran = steps(text, values, which, native=which == "all")
             values["p"] = Scalar(np.array(entries)[0].item())
             _, plain = steps(text, values, which)
             assert ran["p"] == plain["p"] and ran["n"] == 12
 
 
 @TABLES
-@pytest.mark.parametrize("place", [0, 1, 3, 6, 7])
+@pytest.mark.parametrize("place", [0, 3, 7])
 def test_four_semantics(place: int, which: str) -> None:
     entries = ["1"] * 7
     if place:
@@ -261,8 +263,11 @@ def test_four_semantics(place: int, which: str) -> None:
             if x[j] < 1
                 r[] <<choose(0)>>= j
             end
-            s[] += B[gallop(j)] * A[j]
             y[j] = j * B[j]
+        end
+        s .= 0
+        for j = _
+            s[] += B[gallop(j)] * A[j]
         end
     end
     """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from level_kernels import result, run, tensor
 
+from finchlang.script.tensors import pattern_of
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
@@ -231,14 +232,14 @@ def test_an_intersection_with_a_band_starts_at_the_band() -> None:
 
 def test_blocks_take_steps_for_blocks_not_entries() -> None:
     """In a block there is nothing to compare: an entry costs a count, two loads and the sum."""
-    array = np.zeros(2000)
-    array[100:900] = 1
-    array[1000:1800] = 1
+    array = np.zeros(500)
+    array[25:225] = 1
+    array[250:450] = 1
     blocks = steps("A[i]", {"A": tensor(array, f"{BLOCKS}(Element(0.0))")})
-    assert blocks < 1600 * 6
-    longer = np.ones(2000)
+    assert blocks < 400 * 6 + 60
+    longer = np.ones(500)
     more = steps("A[i]", {"A": tensor(longer, f"{BLOCKS}(Element(0.0))")})
-    assert more - blocks <= 400 * 6
+    assert more - blocks <= 100 * 6
 
 
 def test_gallop_over_blocks() -> None:
@@ -294,3 +295,12 @@ def test_equal_neighbours_above_are_merged(kind: str, outer: str) -> None:
     expected = tensor(array, format)
     assert storage(found["C"], 0) == storage(expected, 0)
     assert storage(found["C"], 1) == storage(expected, 1)
+
+
+@KINDS
+def test_the_pattern_of_a_tensor(kind: str) -> None:
+    """`pattern` keeps the format where a Pattern can stand in it."""
+    found = pattern_of(tensor(VECTORS[5], f"{kind}(Element(0.0))"))
+    leaf = "Pattern()" if kind == BLOCKS else "Element(false)"
+    assert str(found.format) == f"{kind}({leaf})"
+    assert found.countstored() == tensor(VECTORS[5], f"{kind}(Element(0.0))").countstored()

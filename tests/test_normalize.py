@@ -29,7 +29,7 @@ VECTOR = "Dense(Element(0.0))"
 MATRIX = "Dense(Dense(Element(0.0)))"
 SPARSE = "SparseList(Element(0.0))"
 CSC = "Dense(SparseList(Element(0.0)))"
-WORK = "SparseByteMap(Element(0.0))"
+WORK = "SparseHash(Element(0.0))"
 INTS = "Dense(Element(0))"
 BOOLS = "Dense(Element(false))"
 

@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from finchlang.normalize.context import (
+    ONE,
     Context,
     call,
     is_call,
@@ -207,4 +208,6 @@ class _Rebuild:
                         f"{what} is {pretty(a)} ({place(a.span)}) and also {pretty(b)} "
                         f"({place(b.span)})"
                     )
-                    raise FinchError("dimension", message, b.span)
+                    hint = "`~` frees an index from the size, `A[~(i + 1)]`; so does a window"
+                    is_shifted = not a.start == b.start == ONE
+                    raise FinchError("dimension", message, b.span, hint if is_shifted else None)

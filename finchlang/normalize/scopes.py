@@ -276,7 +276,9 @@ class _Scopes:
     def index(self, node: Node, env: Environment) -> Node:
         """An index: a value, perhaps under the modifiers `~`, `walk`, `gallop`, `follow`."""
         if isinstance(node, Call) and isinstance(node.op, Extent) and len(node.args) == 1:
-            return replace(node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),))
+            return replace(
+                node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),)
+            )
         if is_call(node, "~", *PROTOCOLS):
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
         known = (*env, *self.context.formats)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from finchlang.algebra import operator
-from finchlang.host.build import add, compare, const
+from finchlang.host.build import add, compare, conjunction, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.rewrite import rewrite_bottom_up, walk
@@ -84,14 +84,21 @@ def _decided(reductions: list[Assign], fiber: Fiber) -> Callable[[Expr], Expr] |
     return lambda value: compare("eq", value, const(zero, own))
 
 
-def without(body: Node, name: Variable) -> Node:
-    """What is left of a loop's body without its assignments to a scalar."""
+def without(body: Node, group: list[Trigger]) -> Node:
+    """What is left of a loop's body without its assignments to some scalars."""
+    names = {trigger.name for trigger in group}
 
     def cut(node: Node) -> Node:
-        is_reduction = isinstance(node, Assign) and node.target.tensor == name
+        is_reduction = isinstance(node, Assign) and node.target.tensor in names
         return EMPTY if is_reduction else node
 
     return simplify(rewrite_bottom_up(cut, body))
+
+
+def _grouped(found: list[Trigger]) -> list[list[Trigger]]:
+    """Two scalars leave the loop each in its own time. For more, there would be a loop for every order
+    in which they are decided; those leave together, when the last of them is."""
+    return [[trigger] for trigger in found] if len(found) <= 2 else [found]
 
 
 def run_regions(
@@ -109,14 +116,14 @@ def run_regions(
     if at_most(last, first):  # at most one coordinate
         if_not_empty(state, first, last, lambda: drop(region(first)))
         return
-    waiting = triggers(term, state)
+    waiting = _grouped(triggers(term, state))
     cell = host.cell(first, "at")
 
     def again(left: Loop, start: Expr) -> None:
         machine.run(with_bounds(left, start, last), state)
 
-    def leave(trigger: Trigger, start: Expr) -> None:
-        body = without(term.body, trigger.name)
+    def leave(group: list[Trigger], start: Expr) -> None:
+        body = without(term.body, group)
         left = Loop(term.index, term.extent, body, span=term.span)
         machine.note("Break", term, EMPTY if body == EMPTY else left)
         if body != EMPTY:
@@ -125,7 +132,7 @@ def run_regions(
 
     def attempt(k: int, start: Expr) -> None:
         if k < len(waiting):
-            decided = waiting[k].condition(host)
+            decided = conjunction(*(trigger.condition(host) for trigger in waiting[k]))
             host.branch(decided, lambda: leave(waiting[k], start), lambda: attempt(k + 1, start))
         else:
             host.set(cell, add(region(start), 1))

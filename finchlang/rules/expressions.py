@@ -127,13 +127,11 @@ def _origin(node: Node) -> str:
         case Extent(Literal(1), Call(Variable("size"), (Variable(name), Literal(mode)))):
             return f"dimension {mode} of {name.removesuffix('_stored')}"
         case Extent(_, stop):
-            sizes = [n.args for n in walk(stop) if isinstance(n, Call) and n.op == Variable("size")]
-            for name, mode in sizes:  # type: ignore[misc]
-                shown = name.name.removesuffix("_stored")  # type: ignore[attr-defined]
-                return (
-                    f"dimension {mode.value} of {shown} shifted "  # type: ignore[attr-defined]
-                    "(`~` or a window frees an index from it)"
-                )
+            for found in walk(stop):
+                match found:
+                    case Call(Variable("size"), (Variable(name), Literal(mode))):
+                        where = f"dimension {mode} of {name.removesuffix('_stored')} shifted"
+                        return f"{where} (`~` or a window frees an index from it)"
     return "the extent given"
 
 

@@ -105,7 +105,9 @@ class Coordinates(Level):
         sizes = size if isinstance(size, tuple) else (size,)
         for one in sizes:
             if one > self.index.highest:
-                message = f"{self.index} has no room for the coordinates of a dimension of size {one}"
+                message = (
+                    f"{self.index} has no room for the coordinates of a dimension of size {one}"
+                )
                 raise FinchError("dimension", message)
         return sizes
 
@@ -194,9 +196,7 @@ class Entries(TensorLike):
         last_cell = host.cell(ZERO, "last")
         host.branch(
             compare("lt", self.start, self.stop),
-            lambda: host.set(
-                last_cell, add(host.load(self.idx, sub(self.stop, 1), "i", Int64), 1)
-            ),
+            lambda: host.set(last_cell, add(host.load(self.idx, sub(self.stop, 1), "i", Int64), 1)),
         )
         last = host.get(last_cell, lower=ZERO, upper=size)
         steps = self._steps(host, Jumper if protocol == "gallop" else Stepper, last)
@@ -241,9 +241,7 @@ class Entries(TensorLike):
             lambda host, i: host.search(idx, self.start, stop, sub(i, 1)),
         )
         return kind(
-            seek=lambda host, i: host.set(
-                cell, host.search(idx, host.get(cell), stop, sub(i, 1))
-            ),
+            seek=lambda host, i: host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1))),
             stride=lambda host: coordinate(host, host.get(cell)),
             body=lambda host: Spike(fill, Thunk(tail)),
             next=following,

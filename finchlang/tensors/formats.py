@@ -9,6 +9,7 @@ from finchlang.algebra import literal_type
 from finchlang.parse import parse_script
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Node, Parametric, Variable
+from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
@@ -21,22 +22,27 @@ from finchlang.tensors.scalars import SCALARS, Scalar
 from finchlang.tensors.sparse_band import SparseBand
 from finchlang.tensors.sparse_block_list import SparseBlockList
 from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_coo import SparseCOO
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.tensors.sparse_interval import SparseInterval
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.sparse_pinpoint import SparsePinpoint
 from finchlang.tensors.sparse_run_list import SparseRunList
-from finchlang.types import TYPES, Type
+from finchlang.types import TYPES, Int64, Type
 
 _KINDS: tuple[type[Level], ...] = (
     *(Dense, RunList, PackBits),
     *(SparseList, SparsePinpoint, SparseRunList, SparseInterval, SparseBlockList, SparseBand),
-    *(SparseByteMap, Ragged, LowerTriangular, UpperTriangular, Symmetric),
+    *(SparseByteMap, SparseHash, SparseCOO),
+    *(Ragged, LowerTriangular, UpperTriangular, Symmetric),
     *(Element, Pattern, *SCALARS.values()),
 )
 #: constructors by the name a format is written with: the papers' names, and the Julia system's
 LEVELS: dict[str, type[Level]] = {
     **{level.__name__: level for level in _KINDS},
     "SparsePoint": SparsePinpoint,
+    "SparseDict": SparseHash,
+    "Sparse": SparseHash,
     "SparseVBL": SparseBlockList,
     "DenseRLE": RunList,
     "SparseRLE": SparseRunList,
@@ -61,6 +67,8 @@ def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> 
         return _leaf(kind, parameters, args)
     if len(args) != 1 or not isinstance(args[0], Level) or isinstance(args[0], Scalar):
         raise FinchError("type", f"{name} takes one argument, the level below it")
+    if issubclass(kind, Coordinates):
+        return _coordinates(kind, parameters, args[0])
     if not parameters:
         return kind(args[0])  # type: ignore[call-arg]
     if not hasattr(kind, "index"):
@@ -69,6 +77,20 @@ def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> 
     if len(parameters) != 1 or not isinstance(index, Type) or not index.is_integer:
         raise FinchError("type", f"the parameter of {name} is an integer type for its indices")
     return kind(args[0], index)  # type: ignore[call-arg]
+
+
+def _coordinates(kind: type[Coordinates], parameters: tuple[Any, ...], lvl: Level) -> Level:
+    """`SparseHash(lvl)`, `SparseHash{Int32}(lvl)`, `SparseHash{2}(lvl)`, `SparseHash{2, Int32}(lvl)`;
+    SparseCOO always says how many modes it has."""
+    name, wrong = kind.__name__, "its number of modes and an integer type for its indices"
+    numbers = [p.value for p in parameters if isinstance(p, Literal) and type(p.value) is int]
+    types = [p for p in parameters if isinstance(p, Type) and p.is_integer]
+    if len(numbers) + len(types) < len(parameters) or len(numbers) > 1 or len(types) > 1:
+        raise FinchError("type", f"the parameters of {name} are {wrong}")
+    if kind is SparseCOO and not numbers:
+        raise FinchError("type", "SparseCOO needs its number of modes", hint="SparseCOO{2}(...)")
+    index = types[0] if types else Int64
+    return kind(lvl, index, numbers[0] if numbers else 1)
 
 
 def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:

@@ -22,7 +22,6 @@ from finchlang.host.build import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.level import Store
-from finchlang.types import Int64
 
 FIRST_SLOTS = 8
 GROWTH = 4

@@ -40,6 +40,8 @@ class Level:
     is_dense: ClassVar[bool] = False
     #: whether the child has a position for every coordinate, so that sizes multiply
     has_all_places: ClassVar[bool] = False
+    #: whether a coordinate of its first mode and one of its last mean the same exchanged
+    is_symmetric: ClassVar[bool] = False
     #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
     stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first

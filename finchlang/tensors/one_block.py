@@ -11,14 +11,15 @@ import numpy as np
 
 from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.pattern import reject_pattern
-from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sorted_positions import accumulate
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
 
 Entry = tuple[Callable[[Expr], Expr], Callable[[], None]]
@@ -51,7 +52,7 @@ class OneBlock(Level):
         reject_pattern(self)
 
     def random_access(self) -> Level:
-        return SparseByteMap(self.lvl.random_access(), self.index)
+        return SparseHash(self.lvl.random_access(), self.index)
 
     # ------------------------------------------------------------------ what subclasses say
 
@@ -194,18 +195,6 @@ class OneBlock(Level):
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {"ofs": count + 1}
-
-
-def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
-    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
-    total = host.cell(ZERO, "total")
-
-    def step(p: Expr) -> None:
-        position = host.let(add(host.get(total), host.load(counts, p, "n", Int64)), "position")
-        host.store(counts, p, position)
-        host.set(total, position)
-
-    host.count(ONE, count, step, "p")
 
 
 def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

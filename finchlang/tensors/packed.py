@@ -265,6 +265,8 @@ class Symmetric(UpperTriangular):
     """`Symmetric(lvl)`: as UpperTriangular; what is read at (i, j) with i > j is what is stored at
     (j, i). Only (i, j) with i <= j may be written."""
 
+    is_symmetric: ClassVar[bool] = True
+
     def column(self, host: Host, column: Column) -> Node:
         if column.fiber.mode != READ:
             return UpperTriangular.column(self, host, column)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ZERO, add, compare, sub
+from finchlang.host.build import FALSE, ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import (
     Jumper,
     Lookup,
@@ -119,6 +119,18 @@ def _follow(fiber: Fiber, child: ChildPosition) -> Node:
         return Lookup(body), None
 
     return Thunk(preamble)
+
+
+def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
+    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
+    total = host.cell(ZERO, "total")
+
+    def step(p: Expr) -> None:
+        position = host.let(add(host.get(total), host.load(counts, p, "n", Int64)), "position")
+        host.store(counts, p, position)
+        host.set(total, position)
+
+    host.count(ONE, count, step, "p")
 
 
 def pack_sorted(

@@ -15,9 +15,9 @@ from finchlang.looplets import Jumper, Lookup, Phase, Run, Sequence, Stepper, Sw
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
-from finchlang.tensors.one_block import NONE, accumulate, ranges, validate_offsets
-from finchlang.tensors.sorted_positions import load_last, load_range, validate_sorted
-from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.one_block import NONE, ranges, validate_offsets
+from finchlang.tensors.sorted_positions import accumulate, load_last, load_range, validate_sorted
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
 
 
@@ -41,7 +41,7 @@ class SparseBlockList(Level):
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:
-        return SparseByteMap(self.lvl.random_access(), self.index)
+        return SparseHash(self.lvl.random_access(), self.index)
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
         host.set(store.blocks, ZERO)

@@ -14,7 +14,7 @@ from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Literal, Node
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
-from finchlang.tensors.one_block import accumulate
+from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
+from finchlang.host.build import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Switch, Thunk
@@ -16,10 +16,9 @@ from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node
 from finchlang.tensors import hash_table
 from finchlang.tensors.coordinates import Coordinates, Entries
-from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
-from finchlang.tensors.one_block import accumulate
+from finchlang.tensors.level import READ, Fiber, Store, TensorLike
 from finchlang.tensors.pattern import Pattern
-from finchlang.tensors.sorted_positions import load_range
+from finchlang.tensors.sorted_positions import accumulate, load_range
 from finchlang.types import Float64, Int64
 
 #: places of all fibers must be below this
@@ -88,8 +87,9 @@ class SparseHash(Coordinates):
             base = host.let(mul(p, self._span(dims)), "base")
             host.count(start, sub(stop, 1), lambda q: self._split(host, store, dims, base, q), "q")
 
+        listed = host.load(store.ptr, count, "listed")
         for name in self.names():
-            host.grow(store.buffers[name], host.load(store.ptr, count, "listed"))
+            host.grow(store.buffers[name], listed)
         if count is ONE:
             fiber(ZERO)
         else:
@@ -104,7 +104,7 @@ class SparseHash(Coordinates):
         """`body(place)` for each entry that is set."""
 
         def entry(e: Expr) -> None:
-            place = host.load(store.key, e, "place", lower=ZERO)  # a fact where it is used
+            place = host.load(store.key, e, "place")
             host.branch(compare("ge", place, 0), lambda: body(place))
 
         host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
@@ -142,9 +142,7 @@ class SparseHash(Coordinates):
         accumulate(host, store.ptr, add(count, 1))
         self._each_set(host, store, enlist)
 
-    def _split(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], base: Expr, q: Expr
-    ) -> None:
+    def _split(self, host: Host, store: Store, dims: tuple[Expr, ...], base: Expr, q: Expr) -> None:
         """From the place at `pos[q]` to its coordinates and its position."""
         place = host.load(store.pos, q, "place")
         rest: Expr = host.let(sub(place, base), "rest")
@@ -210,7 +208,9 @@ class SparseHash(Coordinates):
 
     # ------------------------------------------------------------------ storage as arrays
 
-    def _places(self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    def _places(
+        self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]
+    ) -> np.ndarray:
         places = positions
         for row, size in reversed(list(zip(rows, sizes, strict=True))):
             places = places * size + row

@@ -15,7 +15,7 @@ from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.runs import Dims, expand, find_runs
-from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
 
 _SECOND = "a second run, {}:{}, in a fiber of a SparseInterval, which has one already: {}:{}"
@@ -41,7 +41,7 @@ class SparseInterval(Level):
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
 
     def random_access(self) -> Level:
-        return SparseByteMap(self.lvl.random_access(), self.index)
+        return SparseHash(self.lvl.random_access(), self.index)
 
     def declare(self, host: Host, store: Store, dims: Dims) -> None:
         self.lvl.declare(host, store.child, dims[:-1])

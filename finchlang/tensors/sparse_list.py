@@ -15,12 +15,13 @@ from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.sorted_positions import (
+    accumulate,
     pack_sorted,
     unfurl_sorted,
     unpack_sorted,
     validate_sorted,
 )
-from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
 
 
@@ -42,7 +43,7 @@ class SparseList(Level):
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:
-        return SparseByteMap(self.lvl.random_access(), self.index)
+        return SparseHash(self.lvl.random_access(), self.index)
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
         host.set(store.stored, ZERO)
@@ -57,7 +58,7 @@ class SparseList(Level):
         host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        sum_counts(host, store, count)
+        accumulate(host, store.ptr, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
@@ -137,15 +138,3 @@ class SparseList(Level):
 
     def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
         return validate_sorted(storage, count, size)
-
-
-def sum_counts(host: Host, store: Store, count: Expr) -> None:
-    """Turn the counts in ptr[1..count] into positions: each the sum of those up to it."""
-    total = host.cell(ZERO, "total")
-
-    def step(p: Expr) -> None:
-        position = host.let(add(host.get(total), host.load(store.ptr, p, "n", Int64)), "position")
-        host.store(store.ptr, p, position)
-        host.set(total, position)
-
-    host.count(ONE, count, step, "p")

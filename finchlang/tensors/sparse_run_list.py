@@ -24,7 +24,7 @@ from finchlang.tensors.runs import (
     validate_right,
 )
 from finchlang.tensors.sorted_positions import load_range
-from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 
 
@@ -38,7 +38,7 @@ class SparseRunList(Runs):
     bounds: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def random_access(self) -> Level:
-        return SparseByteMap(self.lvl.random_access(), self.index)
+        return SparseHash(self.lvl.random_access(), self.index)
 
     def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
         host.grow(store.left, add(q, 1))

@@ -294,6 +294,19 @@ def _pack(
     return storage
 
 
+def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
+    """The pairs of modes (from 0) whose coordinates may be exchanged: of symmetric levels."""
+    level = tensor.format.level if isinstance(tensor, SwizzledTensor) else tensor.format
+    names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
+    pairs: list[tuple[int, int]] = []
+    last = tensor.order
+    for part in level.levels():
+        if part.is_symmetric:
+            pairs.append((names[last - part.modes] - 1, names[last - 1] - 1))
+        last -= part.modes
+    return tuple(pairs)
+
+
 def dense_format(array: np.ndarray) -> Level:
     """The format of a NumPy array as it is: Dense in every mode, fill 0."""
     element = type_of_dtype(array.dtype)

@@ -220,7 +220,9 @@ def _check_window(
     fits = op("or", compare("gt", start, stop), inside)
     if isinstance(fits, Const) and fits.value:
         return
-    message = f"the window {{}}:{{}} is not within dimension {len(call.args) - 1}, which is {{}}:{{}}"
+    message = (
+        f"the window {{}}:{{}} is not within dimension {len(call.args) - 1}, which is {{}}:{{}}"
+    )
     values = (start, stop, first, last)
     host.branch(fits, lambda: None, lambda: host.fail("bounds", message, values, call.span))
 
