@@ -53,7 +53,7 @@ class World:
         return combine(self.expression(depth - 1), self.expression(depth - 1))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_what_is_proved_holds(data: st.DataObject) -> None:
     world = World(data.draw)

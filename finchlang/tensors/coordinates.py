@@ -4,6 +4,7 @@ by SparseCOO and SparseHash."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from finchlang.looplets import (
 )
 from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node
+from finchlang.tensors.compare import ranges_equal
 from finchlang.tensors.level import Fiber, Level, Store, TensorLike
 from finchlang.tensors.sorted_positions import load_range
 from finchlang.types import Int64, Type
@@ -43,6 +45,7 @@ class Coordinates(Level):
     index: Type = Int64
     number: int = 1
 
+    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
@@ -59,6 +62,10 @@ class Coordinates(Level):
         if self.number == 1:
             return ("idx",)
         return tuple(f"idx{k + 1}" for k in range(self.number))
+
+    def buffers(self, store: Store) -> tuple[Buffer, ...]:
+        """The arrays of coordinates."""
+        return tuple(store.buffers[name] for name in self.names())
 
     def own(self, dims: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The sizes of this level's modes, of those of a tensor or fiber."""
@@ -89,12 +96,17 @@ class Coordinates(Level):
         """Sizes must be numbers of the index type."""
         if self.index.bits == 64:
             return
+        most = const(self.index.highest, Int64)
         for size in self.own(dims):
-            message = f"{self.index} has no room for the coordinates of a dimension of size {{}}"
-            host.branch(
-                compare("gt", size, const(self.index.highest, Int64)),
-                lambda size=size, message=message: host.fail("dimension", message, (size,)),
-            )
+            fail = partial(host.fail, "dimension", _no_room(self.index, "{}"), (size,))
+            host.branch(compare("gt", size, most), fail)
+
+    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+        def children(a: Expr, b: Expr) -> Expr:
+            one, other = (self.child_position(host, store, k) for k in (a, b))
+            return self.lvl.equal(host, store.child, self.below(dims), one, other)
+
+        return ranges_equal(host, store.ptr, p, q, self.buffers(store), children)
 
     # ------------------------------------------------------------------ storage as arrays
 
@@ -105,10 +117,7 @@ class Coordinates(Level):
         sizes = size if isinstance(size, tuple) else (size,)
         for one in sizes:
             if one > self.index.highest:
-                message = (
-                    f"{self.index} has no room for the coordinates of a dimension of size {one}"
-                )
-                raise FinchError("dimension", message)
+                raise FinchError("dimension", _no_room(self.index, one))
         return sizes
 
     def pack_entries(
@@ -158,6 +167,10 @@ class Coordinates(Level):
         return None if ascends.all() else "stored coordinates must ascend within each fiber"
 
 
+def _no_room(index: Type, size: Any) -> str:
+    return f"{index} has no room for the coordinates of a dimension of size {size}"
+
+
 @dataclass(frozen=True, slots=True)
 class Entries(TensorLike):
     """The entries start up to, not including, stop of a fiber, which have the same coordinates in all
@@ -205,7 +218,7 @@ class Entries(TensorLike):
     @property
     def idx(self) -> Buffer:
         """The coordinates of the last mode that is left."""
-        return self.fiber.store.buffers[self.level.names()[self.left - 1]]
+        return self.level.buffers(self.fiber.store)[self.left - 1]
 
     def _payload(self, host: Host, q: Expr, after: Expr) -> Node:
         """What is at entry q; `after` is its coordinate plus one, from 0."""

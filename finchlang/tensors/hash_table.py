@@ -117,17 +117,15 @@ def enter(host: Host, store: Store, key: Expr) -> tuple[Expr, Expr, Expr]:
     return host.let(op("select", is_set, found, op("not", found)), "e", lower=ZERO), is_set, is_new
 
 
-def mark(host: Host, store: Store, key: Expr, e: Expr, is_set: bool) -> None:
-    """Say whether the entry `e` of `key` is set."""
-    at = find(host, store, key)
+def mark(host: Host, store: Store, at: Expr, key: Expr, e: Expr, is_set: bool) -> None:
+    """Say whether the entry `e` of `key`, which is at `at`, is set."""
     host.store(store.tbl, add(at, 1), e if is_set else op("not", e))
     host.store(store.key, e, key if is_set else op("not", key))
 
 
-def forget(host: Host, store: Store, key: Expr, e: Expr) -> None:
-    """Take the entry `e` of `key` out, if it is the last and not set. Nothing that is still in the
-    table was put there after it, so no other key is sought past its slot."""
-    at = find(host, store, key)
+def forget(host: Host, store: Store, at: Expr, e: Expr) -> None:
+    """Take the entry `e`, which is at `at`, out if it is the last and not set. Nothing that is still
+    in the table was put there after it, so no other key is sought past its slot."""
     unset = compare("lt", host.load(store.tbl, add(at, 1), "found"), 0)
     is_last = compare("eq", add(e, 1), host.get(store.stored))
 

@@ -12,6 +12,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Literal, Node
+from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
 from finchlang.tensors.sorted_positions import accumulate
@@ -68,6 +69,19 @@ class SparseCOO(Coordinates):
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, self.below(dims), a, b)
+
+        move_range(host, store.ptr, source, target, self.buffers(store), child)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        stored = host.load(store.ptr, count, "stored")
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, self.below(dims), stored)
+
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
             return self.read_entries(host, fiber, protocol)
@@ -102,8 +116,7 @@ class SparseCOO(Coordinates):
         dirty = host.cell(FALSE, "dirty")
 
         def keep() -> None:
-            for name, i in zip(self.names(), reversed(place), strict=True):
-                idx = store.buffers[name]
+            for idx, i in zip(self.buffers(store), reversed(place), strict=True):
                 host.grow(idx, add(q, 1))
                 host.store(idx, q, sub(i, 1))
             host.set(store.stored, add(q, 1))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from finchlang.looplets import Lookup, Switch, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node
 from finchlang.tensors import hash_table
+from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates, Entries
 from finchlang.tensors.level import READ, Fiber, Store, TensorLike
 from finchlang.tensors.pattern import Pattern
@@ -88,8 +90,8 @@ class SparseHash(Coordinates):
             host.count(start, sub(stop, 1), lambda q: self._split(host, store, dims, base, q), "q")
 
         listed = host.load(store.ptr, count, "listed")
-        for name in self.names():
-            host.grow(store.buffers[name], listed)
+        for idx in self.buffers(store):
+            host.grow(idx, listed)
         if count is ONE:
             fiber(ZERO)
         else:
@@ -146,19 +148,44 @@ class SparseHash(Coordinates):
         """From the place at `pos[q]` to its coordinates and its position."""
         place = host.load(store.pos, q, "place")
         rest: Expr = host.let(sub(place, base), "rest")
-        sizes = self.own(dims)
+        sizes, arrays = self.own(dims), self.buffers(store)
         for k in range(self.number - 1, 0, -1):
             below = _product(sizes[:k])
             i = host.let(op("idiv", rest, below), "i")
-            host.store(store.buffers[self.names()[k]], q, i)
+            host.store(arrays[k], q, i)
             rest = host.let(sub(rest, mul(i, below)), "rest")
-        host.store(store.buffers[self.names()[0]], q, rest)
+        host.store(arrays[0], q, rest)
         at = hash_table.find(host, store, place)
         host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         """The table is what it was."""
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
+
+    def move(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
+    ) -> None:
+        """The list only; children stay where they are."""
+        arrays = (*self.buffers(store), store.pos)
+        move_range(host, store.ptr, source, target, arrays, lambda a, b: None)
+
+    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        """Make the table anew from the list of what was kept."""
+        host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
+        sizes, arrays = self.own(dims), self.buffers(store)
+
+        def fiber(p: Expr) -> None:
+            def entry(q: Expr) -> None:
+                place = p
+                for idx, size in zip(reversed(arrays), reversed(sizes), strict=True):
+                    place = add(mul(place, size), host.load(idx, q, "i", Int64))
+                host.store(store.key, self.child_position(host, store, q), place)
+
+            stop = host.load(store.ptr, add(p, 1), "stop")
+            host.count(host.load(store.ptr, p, "start"), sub(stop, 1), entry, "q")
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        hash_table.rebuild(host, store, host.load(store.slots, ZERO, "slots"))
 
     # ------------------------------------------------------------------ reading and writing
 
@@ -187,22 +214,25 @@ class SparseHash(Coordinates):
         host.branch(is_new, make)
         dirty = host.cell(before, "dirty")
 
-        def confirm() -> None:
-            hash_table.mark(host, store, place, e, True)
-            if fiber.dirty is not None:
-                host.set(fiber.dirty, TRUE)
-
-        def drop() -> None:
-            host.branch(is_new, lambda: hash_table.forget(host, store, place, e))
-
-        def unset() -> None:  # a Pattern overwritten with false
-            hash_table.mark(host, store, place, e, False)
-
         def epilogue(host: Host) -> None:
             now = host.get(dirty)
-            host.branch(op("and", now, op("not", before)), confirm, drop)
-            if isinstance(self.lvl, Pattern):
-                host.branch(op("and", before, op("not", now)), unset)
+            host.branch(op("not", op("and", before, now)), lambda: settle(now))
+
+        def settle(now: Expr) -> None:
+            at = hash_table.find(host, store, place)
+
+            def confirm() -> None:
+                hash_table.mark(host, store, at, place, e, True)
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            def drop() -> None:
+                host.branch(is_new, lambda: hash_table.forget(host, store, at, e))
+                if isinstance(self.lvl, Pattern):  # true overwritten with false
+                    unset = partial(hash_table.mark, host, store, at, place, e, False)
+                    host.branch(before, unset)
+
+            host.branch(now, confirm, drop)
 
         return fiber.child(e, dirty), epilogue
 
@@ -306,7 +336,7 @@ class Place(TensorLike):
         """The entries that have the known coordinates."""
         start, stop = load_range(host, self.fiber)
         for k, i in enumerate(self.known):
-            idx = self.fiber.store.buffers[self.level.names()[self.level.number - 1 - k]]
+            idx = self.level.buffers(self.fiber.store)[self.level.number - 1 - k]
             start = host.search(idx, start, stop, sub(i, 1), "start")
             stop = host.search(idx, start, stop, i, "stop")
         return Entries(self.fiber, self.left, start, stop)
