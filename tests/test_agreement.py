@@ -103,7 +103,7 @@ def _positions_miss_the_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sparse_lists_do_not_sum_their_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sparse_list, "sum_counts", lambda host, store, count: None)
+    patch.setattr(sparse_list, "accumulate", lambda host, buffer, count: None)
 
 
 def _bytemaps_are_not_sorted(patch: pytest.MonkeyPatch) -> None:

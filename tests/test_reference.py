@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-
 from finchlang.script.builtins import BUILTINS
 
 REFERENCE = Path(__file__).parent.parent / "grammar" / "REFERENCE.md"
