@@ -51,10 +51,10 @@ class Nest:
     regions: list[Region]
 
     def looplet(self, host: Host, k: Expr) -> Node:
-        raise NotImplementedError
+        raise AssertionError("each nest has its own")
 
     def dense(self, k: int) -> np.ndarray:
-        raise NotImplementedError
+        raise AssertionError("each nest has its own")
 
     def length(self, k: int) -> int:
         low, high = self.regions[k]

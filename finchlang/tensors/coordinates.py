@@ -24,7 +24,7 @@ from finchlang.looplets import (
     Switch,
     Thunk,
 )
-from finchlang.source import FinchError
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import Literal, Node
 from finchlang.tensors.compare import ranges_equal
 from finchlang.tensors.level import Fiber, Level, Store, TensorLike
@@ -77,11 +77,11 @@ class Coordinates(Level):
 
     def child_position(self, host: Host, store: Store, q: Expr) -> Expr:
         """The position in the child of entry q."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
         """The positions in the child of `entries`."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
         """The looplets over the last mode of `fiber`."""

@@ -13,7 +13,7 @@ from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
-from finchlang.source import FinchError
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
@@ -58,13 +58,13 @@ class OneBlock(Level):
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
         """Go on writing a fiber that has `before` positions; `first` is the next one to be used.
         Gives what gives the position of coordinate i, for i after all those stored so far, and what
         is to be done once the block is as long as `stored` says."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     # ------------------------------------------------------------------ the life cycle
 
@@ -179,7 +179,7 @@ class OneBlock(Level):
 
     def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
         """The first position and the first coordinate of each of `count` fibers."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

@@ -12,7 +12,7 @@ from finchlang.host.build import ZERO, add, compare, maximum, minimum, mul, op, 
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch
-from finchlang.source import FinchError
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import Access, Call, Literal, Node, Variable
 from finchlang.tensors.compare import each_equal
 from finchlang.tensors.level import READ, UPDATE, Fiber, Level, Store, TensorLike
@@ -49,15 +49,15 @@ class Packed(Level):
 
     def column_start(self, j: Any, n: Any) -> Any:
         """What is added to i for the position of (i, j), both from 0; of Exprs or of arrays."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def is_stored(self, i: Any, j: Any) -> Any:
         """Whether (i, j) is in the stored half; of Exprs or of arrays."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def column(self, host: Host, column: Column) -> Node:
         """The looplets of a column."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def follow(self, column: Column, i: Expr) -> Node:
         """What is read at coordinate i of a column."""
