@@ -200,8 +200,12 @@ def test_spmv_inner_loop_has_no_polling() -> None:
     """What CSC SpMV does for each entry: three loads, a multiplication, an addition, a store."""
     text = llvm_text(samples.spmv(False))
     assert "PyErr_CheckSignals" in text and "alloca" not in text
-    (loop,) = (block for block in text.split("\n\n") if "fmul" in block)
-    assert [loop.count(word) for word in ("= load ", "fadd", " store ", " call ")] == [3, 1, 1, 0]
+    blocks = [block for block in text.split("\n\n") if "fmul" in block]
+    assert blocks
+    for block in blocks:  # LLVM unrolls the loop: some blocks do several entries
+        entries = block.count("fmul")
+        counts = [block.count(word) for word in ("= load ", "fadd", " store ", " call ")]
+        assert counts == [3 * entries, entries, entries, 0]
 
 
 def test_inner_product_is_vectorised_and_unoptimised_text_is_plain() -> None:

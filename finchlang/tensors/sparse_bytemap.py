@@ -225,11 +225,16 @@ class SparseByteMap(Level):
                 if fiber.dirty is not None:
                     host.set(fiber.dirty, TRUE)
 
+            def unless_listed() -> None:
+                # another access of the same statement may have listed the place in the meantime
+                host.branch(op("not", host.load(store.tbl, place, "set")), enlist)
+
             def epilogue(host: Host) -> None:
                 now = host.get(dirty)
+                host.branch(op("and", now, op("not", before)), unless_listed)
                 if isinstance(self.lvl, Pattern):  # may have been overwritten with false
-                    host.store(store.tbl, place, now)
-                host.branch(op("and", now, op("not", before)), enlist)
+                    unset = op("and", before, op("not", now))
+                    host.branch(unset, lambda: host.store(store.tbl, place, FALSE))
 
             return fiber.child(place, dirty), epilogue
 
