@@ -10,7 +10,7 @@ each is its own (compared by identity), because each carries state of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from finchlang.host.build import ONE, sub
@@ -56,11 +56,13 @@ class Spike(Looplet):
 
     `end` is that coordinate. A level may leave it out: then it is the end of the phase, stepper or
     jumper the spike stands in, which sets it. A region cut off before `end` sees the run only.
+    `is_stored` says that the tail is there to be read even if the region does not reach `end`.
     """
 
     body: Node
     tail: Node
     end: Expr | None = None
+    is_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,8 +162,8 @@ class Positions:
 def set_end(looplet: Any, end: Expr | None) -> Any:
     """`looplet` with the end of the spikes in it set, where they leave it to their surroundings."""
     match looplet:
-        case Spike(body, tail, None) if end is not None:
-            return Spike(body, tail, end)
+        case Spike(end=None) if end is not None:
+            return replace(looplet, end=end)
         case Switch(condition, head, tail):
             return Switch(condition, set_end(head, end), set_end(tail, end))
         case Shift(moved, delta):

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "finchlang"
+import finchlang
+
+PACKAGE = Path(finchlang.__path__[0])
 #: what is written once and runs under both hosts
 SHARED = sorted(
     [

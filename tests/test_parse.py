@@ -14,6 +14,7 @@ from pathlib import Path
 import lark
 import pytest
 
+import finchlang.grammar
 from finchlang import parse
 from finchlang.layout import Layout
 from finchlang.parse import parse_kernel, parse_script
@@ -547,7 +548,7 @@ def test_the_cache_may_be_damaged_or_not_writable(tmp_path, damage):
 
 
 def _examples() -> list[str]:
-    reference = Path(__file__).parent.parent / "grammar" / "REFERENCE.md"
+    reference = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
     blocks = re.findall(r"(?m)(?:^    .*\n|^\n)+", reference.read_text("utf-8"))
     return [b for b in map(textwrap.dedent, blocks) if b.strip() and "error:" not in b]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import finchlang.grammar
 from finchlang.script.builtins import BUILTINS
 
-REFERENCE = Path(__file__).parent.parent / "grammar" / "REFERENCE.md"
+REFERENCE = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
 
 
 def table(heading: str) -> list[tuple[str, ...]]:

@@ -165,8 +165,15 @@ class _Function(FunctionText):
         self.depth -= 1
         self.forget(known)
         self.spend("1")
-        self.poll_if_spent(test)
+        if self.depth == 0 or is_heavy(statement.body):
+            self.poll_if_spent(test)
+            self.start(end)
+            return
+        (behind,) = self.labels("behind")
+        self.jump(test)
         self.start(end)
+        self.poll_if_spent(behind)
+        self.start(behind)
 
     def emit_for(self, statement: ir.For) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)

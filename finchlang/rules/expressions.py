@@ -77,7 +77,9 @@ def _whole(node: Node, state: State) -> Expr:
     """An argument that is an integer, known where its tensor is first iterated over."""
     expr = evaluate(node, state) if is_ready(node) else None
     if expr is None or not expr.type.is_integer:
-        message = "the arguments of masks and wrappers are integers that are known before their loops"
+        message = (
+            "the arguments of masks and wrappers are integers that are known before their loops"
+        )
         raise FinchError("type", message, node.span)
     return state.host.let(cast(expr, Int64), "n")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from finchlang.host.build import maximum, minimum, split_sum
 from finchlang.host.ir import Expr, Op, Var
 
-_DEPTH = 6
+_DEPTH = 8
 #: an Int64 expression as (base, constant): their sum; the base of a constant is None
 _Sum = tuple[Expr | None, int]
+#: what was asked before: facts about expressions never change
+_known: dict[tuple[Expr, Expr, int], bool] = {}
+_REMEMBERED = 20_000
 
 
 def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
@@ -17,27 +22,36 @@ def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
     """
     if a is b:
         return slack >= 0
-    base, shift = split_sum(b)
-    return _at_most(split_sum(a), (base, shift + slack), _DEPTH, set())
+    question = (a, b, slack)
+    answer = _known.get(question)
+    if answer is None:
+        base, shift = split_sum(b)
+        answer = _at_most(split_sum(a), (base, shift + slack), _DEPTH, {})
+        if len(_known) > _REMEMBERED:
+            _known.clear()
+        _known[question] = answer
+    return answer
 
 
-def _at_most(a: _Sum, b: _Sum, depth: int, seen: set[tuple[_Sum, _Sum]]) -> bool:
+def _at_most(a: _Sum, b: _Sum, depth: int, failed: dict[tuple[_Sum, _Sum], int]) -> bool:
+    """`failed` says to which depth a pair was looked at in vain."""
     if a[0] is b[0]:
         return a[1] <= b[1]
-    if depth == 0 or (a, b) in seen:
+    if depth <= failed.get((a, b), 0):
         return False
-    seen.add((a, b))
-    if a[0] is not None:
-        options, every = _above(a[0])
-        checks = (_at_most(_plus(o, a[1]), b, depth - 1, seen) for o in options)
-        if options and (all(checks) if every else any(checks)):
-            return True
-    if b[0] is not None:
-        options, every = _below(b[0])
-        checks = (_at_most(a, _plus(o, b[1]), depth - 1, seen) for o in options)
-        if options and (all(checks) if every else any(checks)):
-            return True
-    return False
+    failed[a, b] = depth
+
+    def lower(options: Iterable[Expr]) -> Iterator[bool]:
+        return (_at_most(_plus(o, a[1]), b, depth - 1, failed) for o in options)
+
+    def upper(options: Iterable[Expr]) -> Iterator[bool]:
+        return (_at_most(a, _plus(o, b[1]), depth - 1, failed) for o in options)
+
+    # a maximum is at most b if all its operands are, and b at most a minimum likewise
+    largest, smallest = _operands(a[0], "max"), _operands(b[0], "min")
+    if (largest and all(lower(largest))) or (smallest and all(upper(smallest))):
+        return True
+    return any(lower(_above(a[0]))) or any(upper(_below(b[0])))
 
 
 def _plus(expr: Expr, shift: int) -> _Sum:
@@ -45,22 +59,25 @@ def _plus(expr: Expr, shift: int) -> _Sum:
     return base, more + shift
 
 
-def _above(expr: Expr) -> tuple[tuple[Expr, ...], bool]:
-    """Expressions that `expr` is at most: any one will do, or (True) all must."""
+def _operands(expr: Expr | None, name: str) -> tuple[Expr, ...]:
+    """The operands of a minimum or maximum, also where a variable is bound to it."""
     if isinstance(expr, Var):
-        return tuple(e for e in (expr.upper, expr.definition) if e is not None), False
-    if isinstance(expr, Op) and expr.name in ("min", "max"):
-        return expr.args, expr.name == "max"
-    return (), False
+        expr = expr.definition
+    return expr.args if isinstance(expr, Op) and expr.name == name else ()
 
 
-def _below(expr: Expr) -> tuple[tuple[Expr, ...], bool]:
-    """Expressions that `expr` is at least: any one will do, or (True) all must."""
+def _above(expr: Expr | None) -> tuple[Expr, ...]:
+    """Expressions that `expr` is at most, each for itself."""
     if isinstance(expr, Var):
-        return tuple(e for e in (expr.lower, expr.definition) if e is not None), False
-    if isinstance(expr, Op) and expr.name in ("min", "max"):
-        return expr.args, expr.name == "min"
-    return (), False
+        return tuple(e for e in (expr.upper, expr.definition) if e is not None)
+    return _operands(expr, "min")
+
+
+def _below(expr: Expr | None) -> tuple[Expr, ...]:
+    """Expressions that `expr` is at least, each for itself."""
+    if isinstance(expr, Var):
+        return tuple(e for e in (expr.lower, expr.definition) if e is not None)
+    return _operands(expr, "max")
 
 
 def less_than(a: Expr, b: Expr) -> bool:

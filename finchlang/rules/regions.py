@@ -80,8 +80,8 @@ def _shifted(node: Any, delta: Expr) -> Any:
     match node:
         case Lookup(at):
             return Lookup(lambda host, i: at(host, sub(i, delta)))
-        case Spike(body, tail, end):
-            return Spike(body, tail, moved(end))
+        case Spike(_, _, end):
+            return replace(node, end=moved(end))
         case Phase(body, start, stop):
             return Phase(Shift(body, delta), moved(start), moved(stop))
         case Sequence(phases):
@@ -142,24 +142,27 @@ def spike(machine: Machine, term: Node, state: State) -> Step | None:
     if loop is None or found is None:
         return None
     start, stop = loop
+    if start is stop and found.end is not None:
+        _spike_point(machine, term, found, stop, state)  # type: ignore[arg-type]
+        return EMPTY, state
     spikes = find_all(term, Spike)
 
     def at_end() -> None:
         # where a spike says nothing of its end, it is the end of this very region
-        fixed = {id(s): Spike(s.body, s.tail, s.end or stop) for s in spikes}
+        fixed = {id(s): replace(s, end=s.end or stop) for s in spikes}
         point = put(term, fixed)
         if start is not stop:
             runs = put(term, {id(s): Run(s.body) for s in spikes})
             machine.run(with_bounds(runs, start, sub(stop, 1)), state)
-        _spike_point(machine, with_bounds(point, stop, stop), stop, state)
+        machine.run(with_bounds(point, stop, stop), state)
 
     if_not_empty(state, start, stop, at_end)
     return EMPTY, state
 
 
-def _spike_point(machine: Machine, term: Loop, at: Expr, state: State) -> None:
+def _spike_point(machine: Machine, term: Loop, found: Spike, at: Expr, state: State) -> None:
     """The single iteration at `at`: the first spike is at its end, or is a run still."""
-    found = find(term, Spike)
+    assert found.end is not None
     tail = put(term, {id(found): found.tail}, consume=True)
     body = put(term, {id(found): Run(found.body)})
     ended = compare("eq", found.end, at)

@@ -5,6 +5,7 @@ Looplets'23 section 6).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from finchlang.host.build import compare, maximum
@@ -123,9 +124,7 @@ def stepper_next(machine: Machine, term: Node, state: State) -> Step | None:
 
     def region(start: Expr) -> Expr:
         strides = [host.let(s.stride(host), "stride") for s in steppers]
-        stop = last
-        for stride in strides:
-            stop = stop if is_point else lesser(stop, stride)
+        stop = last if is_point else lesser(last, reduce(lesser, strides))
         stop = host.let(stop, "stop", lower=start)
         bodies = {
             id(s): set_end(s.body(host), stride)

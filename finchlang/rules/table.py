@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from finchlang.rules import derived, expressions, loops, regions, simplify, statements, steppers
+from finchlang.rules import (
+    derived,
+    expressions,
+    loops,
+    regions,
+    simplify,
+    statements,
+    steppers,
+    unions,
+)
 from finchlang.rules.engine import Rule
 
 #: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >
@@ -18,7 +27,9 @@ RULES: tuple[Rule, ...] = (
     loops.switch,
     simplify.simplify_rule,
     regions.run,
+    unions.spikes,
     regions.spike,
+    unions.exhausted,
     regions.sequence,
     steppers.jumper,
     derived.positions,

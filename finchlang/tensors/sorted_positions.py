@@ -82,7 +82,7 @@ def _steps(
         host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1)))
 
     def body(host: Host) -> Node:
-        return Thunk(lambda host: (Spike(fill, tail(host, host.get(cell))), None))
+        return Thunk(lambda host: (Spike(fill, tail(host, host.get(cell)), is_stored=True), None))
 
     return kind(
         seek=seek,

@@ -1,0 +1,135 @@
+"""The rules derived for sums of sparse operands, by name: what they give, that they keep code linear,
+and where they do not apply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from both_hosts import Memory, loop_sum
+from level_kernels import result, run, tensor
+from looplet_nests import spikes
+
+from finchlang.host.listing import text
+from finchlang.host.residual import ResidualHost
+from finchlang.kernel import Kernel
+from finchlang.looplets import Stepper
+from finchlang.parse import parse_kernel
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.tensor import Tensor
+
+NAMES = "ABDEFG"
+VECTORS = [
+    np.array(v, float)
+    for v in (
+        [0, 1, 0, 0, 2, 0, 3],
+        [0, 4, 5, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0],
+        [6, 0, 0, 0, 7, 0, 8],
+        [0, 0, 9, 0, 1, 2, 0],
+        [1, 1, 1, 1, 1, 1, 1],
+    )
+]
+
+
+@pytest.fixture
+def memory() -> Memory:
+    return Memory()
+
+
+def kernel(count: int, which: str = "all", join: str = " + ") -> str:
+    return f"C .= 0; for i=_ C[i] = {join.join(f'{n}[i]' for n in NAMES[:count])} end"
+
+
+def applied(program: str, tensors: dict[str, Any], which: str = "all") -> Counter[str]:
+    """How often each rule is applied while the program is staged."""
+    found: Counter[str] = Counter()
+    formats = {name: t.format for name, t in tensors.items()}
+    staged = Kernel(parse_kernel(f"begin\n{program}\nend"), formats, which)
+    staged._run_rules(ResidualHost(), lambda name, before, after, depth: found.update([name]))
+    return found
+
+
+def vectors(count: int, format: str = "SparseList(Element(0.0))") -> dict[str, Any]:
+    tensors = {n: tensor(v, format) for n, v in zip(NAMES[:count], VECTORS, strict=False)}
+    return tensors | {"C": Tensor("SparseList(Element(0.0))", 7)}
+
+
+def test_spikes(memory: Memory) -> None:
+    """Whether each spike ends is asked once, not in every combination."""
+    nests = [
+        spikes(memory, [2, 4, 9], [1.0, 2.0, 3.0], Stepper),
+        spikes(memory, [2, 5, 9], [4.0, 5.0, 6.0], Stepper),
+    ]
+    tensors = [nest.tensor(name) for nest, name in zip(nests, "ab", strict=True)]
+    for start, stop in ((1, 9), (2, 8), (3, 4), (5, 5), (6, 5)):
+        found, base = (
+            loop_sum(tensors, memory, start, stop, "a[i] + b[i]", 9, which)
+            for which in ("all", "paper")
+        )
+        dense = nests[0].dense(0) + nests[1].dense(0)
+        assert found["s"] == base["s"] == dense[start - 1 : stop].sum()
+        if start < stop:
+            assert found.staged["Spikes"] >= 1 and base.staged["Spikes"] == 0
+
+
+#: of six operands the base rules would take all combinations apart
+@pytest.mark.parametrize(
+    ("count", "which"), [(2, "all"), (3, "all"), (4, "all"), (6, "all"), (2, "paper"), (4, "paper")]
+)
+@pytest.mark.parametrize("format", ["SparseList(Element(0.0))", "SparseByteMap(Element(0.0))"])
+def test_sums(count: int, format: str, which: str) -> None:
+    found = result(kernel(count), vectors(count, format), which=which, native=which == "all")
+    np.testing.assert_array_equal(found, sum(VECTORS[:count]))
+
+
+def test_exhausted_is_for_four_and_more() -> None:
+    assert applied(kernel(3), vectors(3))["Exhausted"] == 0
+    assert applied(kernel(4), vectors(4))["Exhausted"] == 1
+    assert applied(kernel(4, join=" * "), vectors(4))["Exhausted"] == 0
+
+
+@pytest.mark.parametrize("join", [" + ", " * "])
+def test_code_grows_linearly(join: str) -> None:
+    """Law 6 of the design: each operand more adds as much code as the one before."""
+    lengths = []
+    formats = {name: parse_format("SparseList(Element(0.0))") for name in (*NAMES, "C")}
+    for count in (4, 5, 6):
+        program = parse_kernel(f"begin\n{kernel(count, join=join)}\nend")
+        lengths.append(len(text(Kernel(program, formats).residual).splitlines()))
+    assert lengths[2] - lengths[1] <= 1.1 * (lengths[1] - lengths[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("min(A[i], B[i])", np.minimum),
+        ("max(A[i], B[i])", np.maximum),
+        ("A[i] - B[i]", np.subtract),
+        ("A[i] * B[i] + B[i]", lambda a, b: a * b + b),
+        ("(A[i] + B[i]) * A[i]", lambda a, b: (a + b) * a),
+        ("(A[i] + B[i]) * (B[i] - A[i])", lambda a, b: (a + b) * (b - a)),
+        ("ifelse(A[i] > B[i], A[i], B[i])", np.maximum),
+    ],
+)
+def test_other_operators(value: str, expected: Any) -> None:
+    found = result(f"C .= 0; for i=_ C[i] = {value} end", vectors(2))
+    np.testing.assert_array_equal(found, expected(*VECTORS[:2]))
+
+
+def test_a_fill_that_decides_is_structure() -> None:
+    """`0 * x` is 0 for an infinite x; where both are summed first, there is no product with 0."""
+    infinite = vectors(2) | {"D": tensor([np.inf] * 7, "Dense(Element(0.0))")}
+    found, _ = run("C .= 0; for i=_ C[i] = (A[i] + B[i]) * D[i] end", infinite)
+    stored = (VECTORS[0] + VECTORS[1]) != 0
+    np.testing.assert_array_equal(found["C"].to_numpy(), np.where(stored, np.inf, 0))
+
+
+def test_patterns() -> None:
+    tensors = {
+        n: tensor(v != 0, "SparseList(Pattern())") for n, v in zip("ABDE", VECTORS, strict=False)
+    } | {"C": Tensor("SparseList(Pattern())", 7)}
+    found = result("C .= false; for i=_ C[i] = A[i] | B[i] | D[i] | E[i] end", tensors)
+    np.testing.assert_array_equal(found, sum(VECTORS[:4]) != 0)
