@@ -28,6 +28,7 @@ class Caller:
             buffer, given = buffer + len(bound.buffers), given + len(bound.inputs)
             handed += len(bound.outputs)
             self._seats.append(seat)
+        self._changing = [seat for seat in self._seats if seat.bound.written]
         self._numbers = given
         inputs = native.residual.inputs
         self._pack = [packer(v.type) for v in inputs[given - layout.first_input :]]
@@ -38,20 +39,19 @@ class Caller:
 
         Raises FinchError; the tensors are then as they were.
         """
-        moved = False
+        frame, moved = self.frame, False
         for seat, tensor in zip(self._seats, tensors, strict=True):
-            moved = seat.enter(self.frame, tensor) or moved
+            if not seat.holds(tensor):
+                moved = seat.enter(frame, tensor) or moved
         if moved:
             self._written = [a for seat in self._seats for a in seat.written]
-        slots, at = self.frame.slots, self._numbers
-        for pack, value in zip(self._pack, numbers, strict=True):
-            slots[at] = pack(value)
-            at += 1
-        self.frame.call(self._written)
+        if numbers:
+            words = [pack(value) for pack, value in zip(self._pack, numbers, strict=True)]
+            frame.slots[self._numbers : self._numbers + len(words)] = words
+        frame.call(self._written)
         changed = False
-        for seat in self._seats:
-            if seat.bound.written:
-                changed = seat.leave(self.frame, self.native) or changed
+        for seat in self._changing:
+            changed = seat.leave(frame, self.native) or changed
         return changed
 
 
@@ -64,28 +64,29 @@ class _Seat:
         self._grown = [k for k in range(count) if buffer + k in layout.grown]
         self._written_at = [k for k in range(count) if buffer + k in layout.written]
         self._pack = [packer(v.type) for v in bound.inputs]
-        self._count = len(bound.inputs)
+        count = len(bound.inputs)
+        self._given, self._handed = slice(given, given + count), slice(handed, handed + count)
         self._tensor: Stored | None = None
-        self._storage: Any = None
+        self._storage: Any = self  # of no tensor; a Scalar has none, and is told anew each time
         self._arrays: list[np.ndarray] = []
         self.written: list[np.ndarray] = []
+
+    def holds(self, tensor: Stored) -> bool:
+        """Whether this very tensor is in the frame, as it is now."""
+        return tensor is self._tensor and getattr(tensor, "storage", None) is self._storage
 
     def enter(self, frame: Any, tensor: Stored) -> bool:
         """Put a tensor into the frame; says whether its arrays are others than at the last call."""
         if isinstance(tensor, Scalar):
             self._tensor = tensor
             held = tensor.format.held(tensor.value)
-            words = [pack(value) for pack, value in zip(self._pack, held, strict=True)]
-            frame.slots[self.given : self.given + self._count] = words
-            return False
-        if tensor is self._tensor and tensor.storage is self._storage:
+            frame.slots[self._given] = [p(value) for p, value in zip(self._pack, held, strict=True)]
             return False
         self._tensor, self._storage = tensor, tensor.storage
         self._arrays, inputs = gather(self.bound, tensor)
         for k, array in enumerate(self._arrays):
             frame.set_array(self.buffer + k, array)
-        words = [pack(value) for pack, value in zip(self._pack, inputs, strict=True)]
-        frame.slots[self.given : self.given + self._count] = words
+        frame.slots[self._given] = [p(value) for p, value in zip(self._pack, inputs, strict=True)]
         self.written = [self._arrays[k] for k in self._written_at]
         return True
 
@@ -97,16 +98,17 @@ class _Seat:
             at = self.handed - native.layout.first_output
             tensor.value = native.unpack_output(at, slots[self.handed])
             return False
-        regrown = any(slots[3 * (self.buffer + k) + 2] for k in self._grown)
-        given = slots[self.given : self.given + self._count]
-        if not regrown and slots[self.handed : self.handed + self._count] == given:
+        is_same = slots[self._handed] == slots[self._given]
+        if is_same and not (self._grown and self._has_grown(slots)):
             return False
         arrays = list(self._arrays)
         for k in self._grown:
             arrays[k] = frame.array(self.buffer + k, arrays[k])
         first = self.handed - native.layout.first_output
-        outputs = [
-            native.unpack_output(first + k, slots[self.handed + k]) for k in range(self._count)
-        ]
+        words = slots[self._handed]
+        outputs = [native.unpack_output(first + k, word) for k, word in enumerate(words)]
         scatter(self.bound, tensor, arrays, outputs)
         return True
+
+    def _has_grown(self, slots: Any) -> bool:
+        return any(slots[3 * (self.buffer + k) + 2] for k in self._grown)

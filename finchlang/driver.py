@@ -264,8 +264,10 @@ class Session:
             environment.set(name, value)
 
     def _yielded(self, names: tuple[str, ...], environment: Environment) -> Any:
+        if not names:
+            return None
         values = tuple(environment.get(name) for name in names)
-        return values[0] if len(values) == 1 else values or None
+        return values[0] if len(values) == 1 else values
 
     def _denote(
         self, node: KernelNode, environment: Environment, handles: dict[str, Handle]
