@@ -9,6 +9,7 @@ import numpy as np
 
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import packer
+from finchlang.native.runtime import whole
 from finchlang.tensors.bind import Bound, gather, scatter
 from finchlang.tensors.tensor import Scalar, Tensor
 
@@ -83,11 +84,14 @@ class _Seat:
             frame.slots[self._given] = [p(value) for p, value in zip(self._pack, held, strict=True)]
             return False
         self._tensor, self._storage = tensor, tensor.storage
-        self._arrays, inputs = gather(self.bound, tensor)
-        for k, array in enumerate(self._arrays):
+        arrays, inputs = gather(self.bound, tensor)
+        self.written = [arrays[k] for k in self._written_at]
+        for k in self._grown:
+            arrays[k] = whole(arrays[k])
+        for k, array in enumerate(arrays):
             frame.set_array(self.buffer + k, array)
+        self._arrays = arrays
         frame.slots[self._given] = [p(value) for p, value in zip(self._pack, inputs, strict=True)]
-        self.written = [self._arrays[k] for k in self._written_at]
         return True
 
     def leave(self, frame: Any, native: NativeKernel) -> bool:

@@ -68,15 +68,23 @@ class KernelEvent:
         return assembly_text(self.compiled.residual)
 
 
-class _Plan:
-    """How a kernel was called last, so that calling it again on the same tensors costs little."""
+#: how many ways to call a kernel are remembered: loops often swap two tensors or three
+_PLANS = 4
 
-    __slots__ = ("_handles", "_types", "copies", "handles", "kernel", "node", "tensors", "written")
+
+class _Plan:
+    """How a kernel was called, so that calling it again on the same tensors costs little."""
+
+    __slots__ = (
+        *("_handles", "_types", "caller", "copies", "handles", "kernel", "node", "tensors"),
+        "written",
+    )
 
     def __init__(
         self, node: KernelNode, kernel: Kernel, handles: dict[str, Handle], types: dict[str, type]
     ):
         self.node, self.kernel, self.handles = node, kernel, handles
+        self.caller = kernel.caller()
         self.tensors = [handles[name].stored for name in kernel.tensors]
         pairs = zip(kernel.tensors, kernel.written, strict=True)
         self.written = [name for name, written in pairs if written]
@@ -119,7 +127,7 @@ class Session:
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[int, list[_Plan]] = {}
         self._free: dict[int, tuple[KernelNode, tuple[Variable, ...]]] = {}
 
     # ------------------------------------------------------------------------------------ variables
@@ -163,12 +171,14 @@ class Session:
     # ---------------------------------------------------------------------------------------- kernels
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
-        plan = self._plans.get(id(node))
-        if plan is None or not plan.fits(environment):
+        for plan in self._plans.get(id(node), ()):
+            if plan.fits(environment):
+                break
+        else:
             return self._run_anew(node, environment)
         values = [environment.get(name) for name in plan.kernel.numbers]
         try:
-            changed = plan.kernel.run_native(plan.tensors, values)
+            changed = plan.kernel.run_native(plan.tensors, values, plan.caller)
         except FinchError as error:
             raise error.at(node.span) from None
         if changed:
@@ -200,7 +210,9 @@ class Session:
             self._publish(name, handles[name], environment)
         if self.engine == "native":
             types = {name: type(value) for name, value in numbers.items()}
-            self._plans[id(node)] = _Plan(node, kernel, handles, types)
+            plans = self._plans.setdefault(id(node), [])
+            plans.insert(0, _Plan(node, kernel, handles, types))
+            del plans[_PLANS:]
         return self._yielded(kernel.normalized.yields, environment)
 
     def _execute(

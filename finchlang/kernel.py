@@ -145,11 +145,18 @@ class Kernel:
 
     @cached_property
     def _caller(self) -> Caller:
+        return self.caller()
+
+    def caller(self) -> Caller:
+        """A frame of its own to call the compiled kernel with: for a set of tensors that it is
+        often called with."""
         return Caller(self.native, self.bounds)
 
-    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
+    def run_native(
+        self, tensors: Sequence[Stored], numbers: Sequence[Any], caller: Caller | None = None
+    ) -> bool:
         """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
-        return self._caller.call([*tensors, *self._workspaces], numbers)
+        return (caller or self._caller).call([*tensors, *self._workspaces], numbers)
 
 
 def _interruptible(run: Any) -> None:

@@ -268,3 +268,35 @@ def test_kernels_are_compiled_once_for_a_format() -> None:
         session.run("double(v1)")
         assert np.all(value == 2)
     assert observer.compiled == 2
+
+
+def test_a_loop_that_swaps_its_tensors() -> None:
+    """Each way a kernel is called keeps its own frame; what one writes the other reads."""
+    session = Session()
+    session.run("F = Tensor(SparseList(Element(0.0)), 6); G = Tensor(SparseList(Element(0.0)), 6)")
+    session["x"] = np.arange(6.0)
+    session.run("@finch begin F .= 0; for i=_ F[i] = x[i] end end")
+    for k in range(1, 6):
+        session.run(
+            "@finch begin G .= 0; for i=_ if i > 1 G[i] = F[i] + 1 end end end; F, G = G, F",
+            "swap",
+        )
+        expected = np.where(np.arange(6) > 0, np.arange(6.0) + k, 0)
+        np.testing.assert_array_equal(session["F"].to_numpy(), expected)
+        session["F"].checked = False
+        session["F"].validate()
+
+
+def test_memory_that_a_kernel_got_is_used_again() -> None:
+    """An output that shrinks keeps its room: growing again within it takes no new memory."""
+    session = Session()
+    session.run("C = Tensor(SparseList(Element(0.0)), 0)")
+    text = "@finch begin C .= 0; for i=_ C[i] = x[i] end end"
+    addresses, sizes = set(), (50, 3, 40, 0, 50)
+    for size in sizes:
+        session["x"] = np.ones(size)
+        session.run(text)
+        values = session["C"].storage[1]["val"]
+        assert len(values) == session["C"].storage[0]["ptr"][1] == size
+        addresses.add(values.__array_interface__["data"][0])
+    assert len(addresses) == 1

@@ -54,3 +54,13 @@ class _Memory:
 def adopt(address: int, capacity: int, dtype: np.dtype) -> np.ndarray:
     """The `capacity` entries at `address`, allocated by a kernel, as an array that owns them."""
     return np.asarray(_Memory(address, capacity, dtype))
+
+
+def whole(array: np.ndarray) -> np.ndarray:
+    """All of the memory that a kernel allocated, if `array` is the beginning of such memory."""
+    base = array.base
+    if isinstance(base, np.ndarray) and isinstance(base.base, _Memory):
+        start = base.__array_interface__["data"][0]
+        if start == array.__array_interface__["data"][0] and base.dtype == array.dtype:
+            return base
+    return array
