@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from finchlang.host.build import cast, const, op
@@ -28,7 +29,9 @@ class Operator:
     Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5):
     `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `identity` e: f(a, e) = a,
     and f(e, a) = a unless `right_only`; `annihilator` z: f(z, a) = f(a, z) = z; `overrides`: whether
-    a static left argument decides the result, f(l, a) = l; `repeated(a, n)`: f applied n times,
+    a static left argument decides the result, f(l, a) = l; `settled(x, y)`: the result where an
+    infinite static argument (the other is None) settles it whatever finite value the other has,
+    else None; `repeated(a, n)`: f applied n times,
     f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)), as a Node builder over (value, count);
     `inverse` g: f(a, g(a)) = e; `distributes_over` names.
     """
@@ -44,6 +47,7 @@ class Operator:
     annihilator: ByType | None = None
     overrides: Callable[[Any], bool] | None = None
     decided: Build | None = None
+    settled: Callable[..., Any] | None = None
     repeated: str | None = None
     inverse: str | None = None
     distributes_over: tuple[str, ...] = ()
@@ -118,6 +122,16 @@ def _comparison(name: str) -> Build:
         return op(name, *exprs)
 
     return build
+
+
+def is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and value in (inf, -inf)
+
+
+def _beyond(name: str) -> Callable[[Any, Any], Any]:
+    """Nothing is less than -Inf nor greater than Inf."""
+    low, high = (inf, -inf) if name == "lt" else (-inf, inf)
+    return lambda a, b: False if (is_infinite(a) and a == low) or b == high else None
 
 
 def _mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
@@ -203,6 +217,7 @@ _ROWS = (
         associative=True,
         commutative=True,
         identity=_constant(0),
+        settled=lambda a, b=None: next((x for x in (a, b) if is_infinite(x)), None),
         repeated="*",
         inverse="-",
     ),
@@ -244,7 +259,13 @@ _ROWS = (
         annihilator=lambda t: t.highest,
     ),
     *(
-        Operator(sign, (2, 2), _comparison(name), commutative=name in ("eq", "ne"))
+        Operator(
+            sign,
+            (2, 2),
+            _comparison(name),
+            commutative=name in ("eq", "ne"),
+            settled=_beyond(name) if name in ("lt", "gt") else None,
+        )
         for sign, name in (
             *(("==", "eq"), ("!=", "ne"), ("<", "lt")),
             *(("<=", "le"), (">", "gt"), (">=", "ge")),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from test_operators import APART, NUMBERS, SAMPLE_TYPES, WHOLE, build, rows, samples
 
@@ -70,6 +71,12 @@ def check_units(row: Operator, type: Type, f: Callable[..., Any]) -> None:
     if row.annihilator is not None:
         zero = type.wrap(row.annihilator(type))
         assert all(f(a, zero) == f(zero, a) == zero for a in values), (row.name, type)
+    if row.settled is not None and type.is_float:
+        finite = [v for v in values if np.isfinite(v)]
+        for a, b in itertools.product((np.inf, -np.inf), finite):
+            for args, known in (((a, b), (a, None)), ((b, a), (None, a))):
+                assert row.settled(*known) in (None, f(*args)), (row.name, args)
+        assert row.settled(None, None) is row.settled(finite[0], None) is None
     if row.overrides is not None:
         for a, b in itertools.product(values, repeat=2):
             assert not row.overrides(a) or f(a, b) == a, (row.name, type)

@@ -340,6 +340,28 @@ def test_repeated_bools_are_counted() -> None:
     assert run_both(text, [], {"s": "Scalar(0)"}, memory, numbers)["s"] == 5
 
 
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        (("+", float("inf"), "x"), float("inf")),
+        (("+", "x", float("-inf")), float("-inf")),
+        (("<", float("inf"), "x"), False),
+        (("<", "x", float("-inf")), False),
+        ((">", float("-inf"), "x"), False),
+        ((">", "x", float("inf")), False),
+        (("<", "x", float("inf")), None),
+        (("<=", float("inf"), "x"), None),
+        (("-", "x", float("inf")), None),
+    ],
+)
+def test_infinities_settle(term: tuple[Any, ...], expected: Any) -> None:
+    """`expected` None: it is left as it is."""
+    name, *args = term
+    node = call(name, *(value() if a == "x" else Literal(a) for a in args))
+    simple = simplify(node)
+    assert simple == node if expected is None else simple.value == expected
+
+
 # ---------------------------------------------------------------------------- simplified is equal
 
 VARIABLES = tuple(Var(name, Float64) for name in "xyz")

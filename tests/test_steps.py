@@ -70,6 +70,29 @@ def test_entries_below_the_diagonal_are_never_read(which: str) -> None:
     assert many.steps["load"] - few.steps["load"] <= 3 * 100
 
 
+@TABLES
+@pytest.mark.parametrize("value", ["E[i] <<min>>= d[1] + A[i]", "g[] |= A[i] < d[i]"])
+def test_min_plus_visits_what_is_stored(value: str, which: str) -> None:
+    """An infinite fill annihilates a sum and is less than nothing, as structure."""
+    counts = set()
+    for n in (10, 100):
+        dense = np.full(n, np.inf)
+        dense[1] = 2.0
+        values = {
+            "A": Tensor.from_numpy(dense, "SparseList(Element(Inf))"),
+            "d": np.arange(1.0, n + 1),
+            "E": np.arange(4.0, n + 4),
+            "g": Scalar(False),
+        }
+        found = run_staged(kernel(f"for i = _\n{value}\nend"), values, which)
+        if value.startswith("E"):
+            np.testing.assert_array_equal(found["E"], np.minimum(np.arange(4.0, n + 4), 1 + dense))
+        else:
+            assert not found["g"]
+        counts.add(found.total)
+    assert len(counts) == 1
+
+
 def spmv(entries: int, n: int = 100) -> dict[str, Any]:
     rng = np.random.default_rng(3)
     places = rng.choice(n * n, entries, replace=False)

@@ -3,24 +3,41 @@
 Such a loop asks before each of its steps whether a scalar holds a value that the reduction's
 operator no longer changes. From there on the loop is run without the reduction; usually this leaves
 nothing to do and the loop ends. What the loop does besides goes on as before.
+
+For more than two scalars there would be a loop for every order in which they may be decided. Their
+reductions are guarded instead: each is left out from when its scalar is decided, and the loop ends
+with the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from finchlang.algebra import operator
-from finchlang.host.build import add, compare, conjunction, const
+from finchlang.host.build import add, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.rewrite import rewrite_bottom_up, walk
+from finchlang.rewrite import accesses, replace, rewrite_bottom_up, walk
 from finchlang.rules.engine import Machine, State, drop, if_not_empty, with_bounds
 from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
-from finchlang.syntax import EMPTY, Assign, Call, Declare, Loop, Node, Variable
-from finchlang.tensors.level import UPDATE, Fiber
+from finchlang.syntax import (
+    EMPTY,
+    Access,
+    Assign,
+    Call,
+    Declare,
+    Loop,
+    Node,
+    Sieve,
+    Value,
+    Variable,
+)
+from finchlang.tensors.level import UPDATE, Fiber, Level, Store
+from finchlang.types import Bool
 
 #: `region(start)` does a part of a loop and gives where that ends
 Region = Callable[[Expr], Expr]
@@ -38,6 +55,22 @@ class Trigger:
 
     def condition(self, host: Host) -> Expr:
         return self.is_decided(host.get(self.fiber.store.counters["value"]))
+
+    def guard(self) -> Access:
+        """Whether the scalar is not decided, as an expression of the program."""
+        return Access(Fiber(Store(_Undecided(self), {}, {}), ()), (), type=Bool)
+
+
+@dataclass(frozen=True)
+class _Undecided(Level):
+    """What stands in a guard: it is read as whether its scalar is not decided now."""
+
+    trigger: Trigger
+
+    is_leaf: ClassVar[bool] = True
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        return Value(op("not", self.trigger.condition(host)))
 
 
 def triggers(term: Loop, state: State) -> list[Trigger]:
@@ -95,10 +128,33 @@ def without(body: Node, group: list[Trigger]) -> Node:
     return simplify(rewrite_bottom_up(cut, body))
 
 
+#: up to this many scalars leave a loop one by one, in any order
+_FEW = 2
+
+
+def guarded(term: Loop, state: State) -> Loop:
+    """A loop in which, if there are many short-circuit scalars, the reductions into each are left
+    out once it is decided; `term` itself if there is none to guard."""
+    found = triggers(term, state)
+    if len(found) <= _FEW:
+        return term
+    guards = {trigger.name: trigger.guard() for trigger in found}
+    known = [a.tensor.level for a in accesses(term.body) if isinstance(a.tensor, Fiber)]
+    for level in known:
+        if isinstance(level, _Undecided):
+            guards.pop(level.trigger.name, None)
+
+    def guard(node: Node) -> Node:
+        if isinstance(node, Assign) and node.target.tensor in guards:
+            return Sieve(guards[node.target.tensor], node, span=node.span)
+        return node
+
+    return replace(term, body=rewrite_bottom_up(guard, term.body)) if guards else term
+
+
 def _grouped(found: list[Trigger]) -> list[list[Trigger]]:
-    """Two scalars leave the loop each in its own time. For more, there would be a loop for every order
-    in which they are decided; those leave together, when the last of them is."""
-    return [[trigger] for trigger in found] if len(found) <= 2 else [found]
+    """What leaves a loop together: each of a few scalars for itself, many when the last is decided."""
+    return [[trigger] for trigger in found] if len(found) <= _FEW else [found]
 
 
 def run_regions(

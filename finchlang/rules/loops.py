@@ -19,7 +19,7 @@ from finchlang.looplets import (
     Thunk,
 )
 from finchlang.rewrite import accesses, mentions, substitute, walk
-from finchlang.rules.breaks import run_regions, triggers
+from finchlang.rules.breaks import guarded, run_regions, triggers
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -167,7 +167,7 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     has structure is unfurled by the first loop it does not change in."""
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
-    rest: Any = _unfurl_scalars(term, state)
+    rest: Any = _unfurl_scalars(guarded(term, state), state)
     if rest is term and _unfurlable(term) is None:
         return None
     while (site := _unfurlable(rest)) is not None:  # every access with this index at once

@@ -117,7 +117,7 @@ def _fold(row: Operator, node: Call) -> Node | None:
 
 
 def _by_properties(row: Operator, node: Call) -> Node | None:
-    """Identity, annihilator, override, idempotence, inverse."""
+    """Identity, annihilator, settled by an infinity, override, idempotence, inverse."""
     args, type = node.args, type_of(node)
     if row.identity is not None and len(args) > 1:
         unit = row.identity(type) if type is not None else MISSING
@@ -135,6 +135,10 @@ def _by_properties(row: Operator, node: Call) -> Node | None:
         zero = row.annihilator(type)
         if any(_is_value(a, zero, type) for a in args):
             return Literal(type.wrap(zero), type.name)
+    if row.settled is not None and len(args) == 2 and type is not None:
+        result = row.settled(*(a.value if isinstance(a, Literal) else None for a in args))
+        if result is not None:
+            return Literal(type.wrap(result), type.name)
     if row.overrides is not None and isinstance(args[0], Literal) and row.overrides(args[0].value):
         return _typed(args[0], node)
     if row.idempotent and len(args) == 2 and args[0] == args[1]:
@@ -262,6 +266,8 @@ def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -
     for statement in statements:
         if once is not _never and _is_once(statement, once):
             continue
+        while isinstance(statement, Sieve):
+            statement = statement.body
         if not isinstance(statement, Assign):
             return False
         tensor = statement.target.tensor

@@ -155,6 +155,7 @@ def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: Declare, state: Stat
     rest = dims
     for level in fiber.level.levels():
         own, rest = rest[len(rest) - level.modes :], rest[: len(rest) - level.modes]
+        level.check_sizes(state.host, own, term.span)
         if level.has_all_places:
             run += own
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import operator
+from finchlang.algebra import is_infinite, operator
 from finchlang.host.build import add, cast, compare, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op, Var
@@ -133,9 +133,11 @@ def _decides(fill: Node, node: Call) -> bool:
     row, type = operator(node.op), type_of(node)
     if row is None or type is None or row.lazy_missing or row.selects or row.overrides is not None:
         return True
+    assert isinstance(fill, Literal)
+    if row.settled is not None and is_infinite(fill.value):
+        return True
     if row.annihilator is None:
         return False
-    assert isinstance(fill, Literal)
     return bool(type.wrap(fill.value) == type.wrap(row.annihilator(type)))
 
 
