@@ -49,6 +49,8 @@ def emit_procedure(procedure: Residual) -> str:
 class _Function(FunctionText):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
+    is_procedure = False
+
     # -------------------------------------------------------------------------------- functions
 
     def kernel(self) -> str:
@@ -64,13 +66,18 @@ class _Function(FunctionText):
         return self.finish("define i32 @entry(ptr noalias %slots)", f"ret i32 {OK}")
 
     def procedure(self, linkage: str = "") -> str:
-        """A procedure of the library: buffers and inputs are arguments, the result is its output
-        or, if it has none, a status."""
+        """A procedure of the library: its first buffer and its inputs are arguments, its other
+        buffers scratch memory, the result is its output or, if it has none, a status."""
         residual = self.residual
+        self.is_procedure = True
         arguments = []
-        for number, buffer in enumerate(residual.buffers):
-            self.arrays[buffer] = Array(f"%data{number}")
-            arguments.append(f"ptr %data{number}")
+        data, *scratch = residual.buffers or (None,)
+        if data is not None:
+            self.arrays[data] = Array("%data")
+            arguments.append("ptr %data")
+        for buffer in scratch:
+            kind = f"[{library.SHORT} x {memory_type(buffer.type)}]"
+            self.arrays[buffer] = Array(self.local(kind))
         for number, variable in enumerate(residual.inputs):
             arguments.append(f"{llvm_type(variable.type)} %input{number}")
             self.bind(variable, f"%input{number}")
@@ -213,7 +220,8 @@ class _Function(FunctionText):
         self.start(latch)
         self.do(f"{next_i} = add nsw i64 {i}, 1")
         at_last = self.new(f"icmp eq i64 {i}, {last}")
-        hint = self.module.no_interleaving() if is_indirect(statement.body) else ""
+        is_short = self.is_procedure or is_indirect(statement.body)
+        hint = self.module.no_interleaving() if is_short else ""
         self.do(f"br i1 {at_last}, label %{done}, label %{body}{hint}")
         self.start(done)
 
