@@ -31,10 +31,11 @@ def test_the_python_program_runs() -> None:
 
 
 def test_the_commands_it_names_are_there(tmp_path: Path, capsys) -> None:
-    commands = set(re.findall(r"`finch (\w+) FILE", README))
-    assert commands >= {"run", "check", "normalize", "trace", "residual", "llvm", "asm", "diff"}
+    commands = dict(re.findall(r"`finch (\w+) FILE( NAME)?", README))
+    named = {"run", "check", "normalize", "trace", "residual", "llvm", "asm", "diff", "show"}
+    assert commands.keys() >= named
     path = tmp_path / "empty.finch"
     path.write_text("x = 1\n")
-    for command in sorted(commands):
-        assert main([command, str(path)]) == 0
+    for command, takes_name in sorted(commands.items()):
+        assert main([command, str(path), *(["x"] if takes_name else [])]) == 0
     assert capsys.readouterr().err == ""

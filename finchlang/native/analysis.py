@@ -15,6 +15,7 @@ from finchlang.host.ir import (
     Load,
     Op,
     Search,
+    Set,
     Sort,
     Stmt,
     Store,
@@ -54,6 +55,30 @@ def is_indirect(code: Code) -> bool:
         if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
             read.add(statement.variable)
     return False
+
+
+#: operators that cost no more than a branch does
+_CHEAP = {"add", "sub", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
+
+
+def is_cheap(code: Code) -> bool:
+    """Whether `code` only changes a few cells, so that doing it and keeping what was there before
+    is quicker than a branch that may be predicted wrongly."""
+
+    def is_simple(expr: Expr) -> bool:
+        return not isinstance(expr, Op) or (
+            expr.name in _CHEAP and not expr.type.is_float and all(map(is_simple, expr.args))
+        )
+
+    def is_move(statement: Stmt) -> bool:
+        match statement:
+            case Get():
+                return True
+            case Set(_, expr) | Let(_, expr):
+                return is_simple(expr)
+        return False
+
+    return len(code.statements) <= 4 and all(map(is_move, code.statements))
 
 
 def runs_along_array(loop: For) -> bool:

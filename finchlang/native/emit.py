@@ -19,7 +19,7 @@ from __future__ import annotations
 from finchlang.host import ir
 from finchlang.host.ir import Code, Const, Residual, Stmt
 from finchlang.native import library
-from finchlang.native.analysis import is_heavy, is_indirect, runs_along_array
+from finchlang.native.analysis import is_cheap, is_heavy, is_indirect, runs_along_array
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.function import Array, FunctionText
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK
@@ -148,6 +148,9 @@ class _Function(FunctionText):
     def emit_if(self, statement: ir.If) -> None:
         then, otherwise, end = self.labels("then", "else", "end")
         has_else = bool(statement.otherwise.statements)
+        if not has_else and is_cheap(statement.then):
+            self.emit_moves(statement)
+            return
         self.choose(self.value(statement.condition), then, otherwise if has_else else end)
         self.start(then)
         self.emit_code(statement.then)
@@ -157,6 +160,19 @@ class _Function(FunctionText):
             self.emit_code(statement.otherwise)
             self.jump(end)
         self.start(end)
+
+    def emit_moves(self, statement: ir.If) -> None:
+        """A branch that only changes cells, as selections."""
+        condition, known = self.value(statement.condition), len(self.bound)
+        for move in statement.then.statements:
+            if isinstance(move, ir.Set):
+                kind, cell = llvm_type(move.cell.type), self.cell(move.cell)
+                old, new = self.new(f"load {kind}, ptr {cell}"), self.value(move.value)
+                chosen = self.new(f"select i1 {condition}, {kind} {new}, {kind} {old}")
+                self.do(f"store {kind} {chosen}, ptr {cell}")
+            else:
+                self.emit_statement(move)
+        self.forget(known)
 
     def emit_while(self, statement: ir.While) -> None:
         test, body, end = self.labels("test", "body", "end")

@@ -97,7 +97,8 @@ def sort(type: Type) -> Residual:
     Quicksort with the median of three as pivot, which sorts the shorter part by calling itself
     and goes on with the longer; a range that divides badly eight times is left to heapsort. The
     place of each entry of a short one is the number of those that are less, which needs no branch
-    that could be predicted wrongly: 3 to 4 ns an entry, insertion takes 9 to 14. (D. Musser, Introspective Sorting and Selection Algorithms, 1997.)
+    that could be predicted wrongly: 3 to 4 ns an entry, where insertion takes 9 to 14.
+    (D. Musser, Introspective Sorting and Selection Algorithms, 1997.)
     """
     host = ResidualHost()
     data, scratch = Buffer("data", type), Buffer("scratch", type)
