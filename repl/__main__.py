@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from finchlang import __version__, agreement
 from finchlang.agreement import SEMANTICS
 from finchlang.driver import Observer, Session, read_script
+from finchlang.script.display import display_text, save_picture
+from finchlang.source import FinchError
 
 from . import views
 from .report import BROKEN_PIPE, SUCCESS, USAGE, USER_ERROR, NobodyReads, report, write
@@ -66,9 +68,13 @@ def _parser() -> ArgumentParser:
     parser.set_defaults(command=prompt)
     commands = parser.add_subparsers(metavar="COMMAND")
 
-    def command(name: str, function, help: str) -> ArgumentParser:
+    def command(
+        name: str, function, help: str, operands: Sequence[tuple[str, str]] = ()
+    ) -> ArgumentParser:
         sub = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
         sub.add_argument("file", metavar="FILE", help="a .finch file")
+        for operand, what in operands:
+            sub.add_argument(operand, metavar=operand.upper(), help=what)
         sub.add_argument("args", metavar="ARGS", nargs="*", help="what the script finds in ARGS")
         sub.set_defaults(command=function)
         return sub
@@ -91,11 +97,18 @@ def _parser() -> ArgumentParser:
     llvm_.set_defaults(view=views.Llvm)
     asm_ = command("asm", look, "show the machine code of each kernel")
     asm_.set_defaults(view=views.Assembly)
+    show_ = command(
+        "show",
+        show,
+        "run a file and show a tensor it made: its levels, and its entries or a picture",
+        [("name", "the variable the tensor is bound to in the end")],
+    )
+    show_.add_argument("--png", metavar="OUT", help="write where it has entries as a picture too")
     diff_ = command("diff", diff, "run a file in all four semantics and compare the results")
     diff_.add_argument(
         "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
     )
-    for sub in (run_, trace_, residual_, llvm_, asm_):
+    for sub in (run_, trace_, residual_, llvm_, asm_, show_):
         sub.add_argument(
             "--rules",
             choices=RULES,
@@ -151,6 +164,18 @@ def trace(options: Namespace) -> int:
     counts = views.Counts()
     _look(options, "interpret", counts)
     print(counts.report())
+    return SUCCESS
+
+
+def show(options: Namespace) -> int:
+    """`finch show FILE NAME`: what `display(NAME)` prints at the end of the file."""
+    session = _look(options, "native")
+    if options.name not in session:
+        raise FinchError("unknown name", f"{options.file} binds no {options.name}")
+    value = session[options.name]
+    if options.png is not None:
+        save_picture(options.png, value)
+    write(display_text(value) + "\n")
     return SUCCESS
 
 

@@ -163,6 +163,19 @@ def test_npy_takes_tensors_scalars_and_other_byte_orders(tmp_path: Path) -> None
     assert fread(path).dtype.isnative and fread(path).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "end", ["3 2 4.5\0001e-01\n", "3 2 4.5e", "3 2 4.5\n\0", "3 2 4.5e-", "3 2x"]
+)
+def test_lines_without_an_end_do_not_crash_the_reader(tmp_path: Path, end: str) -> None:
+    """They take SciPy's reader down: scipy issue 19949."""
+    for entries in (2, 9):
+        text = REAL + f"6 7 {entries}\n1 1 1.0\n{end}"
+        try:
+            assert read_text(tmp_path, text).to_numpy()[2, 1] == 4.5 and entries == 2
+        except FinchError as error:
+            assert error.kind == "I/O" and "a.mtx" in error.message
+
+
 def test_damaged_npy_files(tmp_path: Path) -> None:
     np.save(tmp_path / "good.npy", np.arange(6.0).reshape(2, 3))
     good = (tmp_path / "good.npy").read_bytes()
@@ -170,6 +183,7 @@ def test_damaged_npy_files(tmp_path: Path) -> None:
     pickled = (tmp_path / "object.npy").read_bytes()
     bad = [b"", good[:20], good[:-3], good.replace(b"(2, 3)", b"(9, 9)"), b"\0" * 200]
     bad += [good.replace(b"(2, 3)", b"(2, -)"), good.replace(b"<f8", b"<zz")]
+    bad += [good.replace(b"(2, 3), }", b"(2, 3),  ")]  # the header does not end
     for content in bad:
         with pytest.raises(FinchError) as caught:
             read_text(tmp_path, content, "b.npy")

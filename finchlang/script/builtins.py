@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.algebra import OPERATORS
+from finchlang.script.display import display_text
 from finchlang.script.files import fread, fwrite
 from finchlang.script.show import kind_of, size_text, text
 from finchlang.script.tensors import (
@@ -20,6 +21,7 @@ from finchlang.script.tensors import (
     element_type,
     pattern_of,
     random_sparse,
+    sparse_of,
     swizzled,
     tensor_of,
 )
@@ -37,6 +39,7 @@ from finchlang.script.values import (
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING
 from finchlang.tensors.formats import LEVELS, construct
+from finchlang.tensors.measure import bytes_stored
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Type
@@ -106,6 +109,12 @@ def _parse(type: Any, string: str) -> Any:
 
 _add("println(x...)", "print values and a line end", _println, prints=True)
 _add("print(x...)", "print values", _print, prints=True)
+_add(
+    "display(A)",
+    "print a tensor's levels with what they take, then its entries or a picture of a large one",
+    lambda write, value: _print(write, display_text(value), "\n"),
+    prints=True,
+)
 _add("string(x...)", "the string that `print` would print", lambda *xs: "".join(map(text, xs)))
 _add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`', _parse)
 
@@ -177,6 +186,12 @@ def _shape(value: Any) -> tuple[int, ...]:
     raise FinchError("type", f"{kind_of(value)} has no size")
 
 
+def _sizeof(value: Any) -> int:
+    if is_number(value):
+        return element_type(value).dtype.itemsize
+    return bytes_stored(tensor_of(value))
+
+
 def _fill_value(value: Any) -> Any:
     tensor = tensor_of(value)
     return number(tensor.fill, element_type(tensor))
@@ -200,6 +215,7 @@ _add("eltype(A)", "the type of the entries", element_type)
 _add("fill_value(A)", "the value of what is not stored", _fill_value)
 _add("countstored(A)", "the number of stored entries", lambda A: tensor_of(A).countstored())
 _add("nnz(A)", "the same as countstored", lambda A: tensor_of(A).countstored())
+_add("sizeof(A)", "the bytes that A is stored in", _sizeof)
 _add(
     "dropfills(A)",
     "a copy that stores only what differs from the fill",
@@ -212,11 +228,16 @@ _add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
 _add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, sizes))
 _add("rand(n...; seed)", "an array of random numbers from 0 to 1, or one number", _random)
 _add(
+    "fsparse(I, J, V, shape)",
+    "the sparse tensor with entries V at the coordinates I, J, ...; those of one place are summed",
+    sparse_of,
+)
+_add(
     "fsprand(m, n, density; seed)",
-    "a random sparse matrix, or vector if one size is given",
+    "a random sparse tensor of any number of dimensions",
     random_sparse,
 )
-_add("fread(path)", "the tensor in a .mtx or .npy file", fread)
+_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.h5 file", fread)
 
 
 def _fwrite(path: Any, value: Any) -> Any:
@@ -224,7 +245,7 @@ def _fwrite(path: Any, value: Any) -> Any:
     return NOTHING
 
 
-_add("fwrite(path, A)", "write a tensor to a .mtx or .npy file", _fwrite)
+_add("fwrite(path, A)", "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.h5 file", _fwrite)
 
 # ------------------------------------------------------------------------------ numbers and ranges
 

@@ -10,7 +10,7 @@ import numpy as np
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, array_literal, dense, is_array, number, plain, whole
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor, is_scipy
 from finchlang.types import Type, can_store, type_of_dtype, type_of_value
 
 ALL = slice(None)  # the index `:`
@@ -31,6 +31,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
         return tuple(part) if isinstance(value, tuple) else array_literal([part], False)
     if not is_array(value):
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    value = as_tensor(value) if is_scipy(value) else value
     places = _places(value, value.shape, indices)
     if all(isinstance(p, int) for p in places) and not isinstance(value, np.ndarray):
         return plain(_entry(value, places))
@@ -52,6 +53,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         return
     if not is_array(target):
         raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
+    target = as_tensor(target) if is_scipy(target) else target
     places = _places(target, target.shape, indices)
     array = dense_view(target)
     if array is None:

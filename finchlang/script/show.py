@@ -9,7 +9,7 @@ import numpy as np
 
 from finchlang.syntax import NOTHING
 from finchlang.tensors.level import Level
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_scipy
 from finchlang.types import Type, type_of_value
 
 #: tensors of more entries print as a summary
@@ -24,7 +24,7 @@ def kind_of(value: Any) -> str:
     names: dict[type, str] = {str: "a string", tuple: "a tuple", list: "a vector"}
     if type(value) in names:
         return names[type(value)]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) or is_scipy(value):
         return f"an array of size {size_text(value.shape)}"
     if isinstance(value, (Tensor, SwizzledTensor)):
         return f"a tensor of size {size_text(value.shape)}"

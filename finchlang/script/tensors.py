@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.script.show import kind_of
+from finchlang.script.show import kind_of, size_text
 from finchlang.script.values import dense, is_array, plain, whole
 from finchlang.source import FinchError
+from finchlang.tensors.contents import summed
+from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.sparse_coo import SparseCOO
+from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
-from finchlang.types import Bool, Type, can_store, type_of_dtype, type_of_value
+from finchlang.types import Bool, Float64, Int64, Type, can_store, type_of_dtype, type_of_value
 
 
 def construct_tensor(*args: Any) -> Tensor:
@@ -106,20 +109,22 @@ def copy_of(value: Any) -> Any:
 
 def pattern_of(value: Any) -> Any:
     """A tensor with Pattern leaves, true where `value` stores an entry. A level that stores what is
-    not written (Dense, a band) has no place for a Pattern and gets Bool elements."""
+    not written (Dense, runs, a band) has no place for a Pattern and gets Bool elements."""
     tensor = tensor_of(value)
     if isinstance(tensor, SwizzledTensor):
         return SwizzledTensor(pattern_of(tensor.body), tensor.permutation)
     if isinstance(tensor, Scalar):
         raise FinchError("type", "a Scalar has no pattern")
-    levels = list(tensor.format.levels())
-    leaf: Level = Element(typed_literal(False))
-    if len(levels) > 1 and not levels[-2].stores_fill:
-        leaf = Pattern()
-    for level in reversed(levels[:-1]):
-        leaf = level.with_child(leaf)
+    try:
+        format = _with_leaf(tensor.format, Pattern())
+    except FinchError:
+        format = _with_leaf(tensor.format, Element(typed_literal(False)))
     coordinates, values = tensor.entries()
-    return Tensor.from_coo(leaf, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
+    return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
+
+
+def _with_leaf(format: Level, leaf: Level) -> Level:
+    return leaf if format.is_leaf else format.with_child(_with_leaf(format.child, leaf))
 
 
 def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
@@ -134,18 +139,78 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
     return SwizzledTensor(body, modes)
 
 
+def sparse_of(*args: Any) -> Tensor:
+    """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1; as many
+    vectors of coordinates as dimensions. Without a shape the greatest coordinates are the sizes; one
+    number V stands for all entries; those of one place are summed (of Bool values, any).
+
+    SparseList for a vector, Dense(SparseList) for a matrix, SparseCOO for more dimensions. Raises
+    FinchError "type", "dimension" for vectors of different lengths, "bounds" for coordinates outside.
+    """
+    *vectors, last = args
+    shape = last if isinstance(last, tuple) else None
+    if shape is not None and vectors:
+        *vectors, last = vectors
+    if not vectors:
+        raise FinchError("type", "fsparse takes coordinates and values", hint="fsparse(I, J, V)")
+    rows = [_coordinates(vector) for vector in vectors]
+    if len({len(row) for row in rows}) > 1:
+        numbers = " and ".join(str(len(row)) for row in rows)
+        raise FinchError("dimension", f"there are {numbers} coordinates")
+    coordinates, count = np.array(rows) - 1, len(rows[0])
+    values = np.full(count, last) if type_of_value(last) is not None else dense(_vector(last))
+    if values.shape != (count,):
+        message = f"there are {count} coordinates and {size_text(values.shape)} values"
+        raise FinchError("dimension", message)
+    element = type_of_dtype(values.dtype)
+    if element is None:
+        raise FinchError("type", f"{values.dtype} is no element type")
+    if shape is None:
+        if not count:
+            raise FinchError("dimension", "without coordinates fsparse needs a shape")
+        shape = tuple(int(size) for size in coordinates.max(axis=1) + 1)
+    if len(shape) != len(vectors):
+        message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
+        raise FinchError("dimension", message)
+    places, sums = summed(coordinates, values)
+    sizes = [whole(size, "a size") for size in shape]
+    return Tensor.from_coo(_sparse_format(len(sizes), element), sizes, list(places), sums)
+
+
+def _sparse_format(order: int, element: Type) -> Level:
+    """The sparse format of a tensor that nobody named one for."""
+    leaf = Element(typed_literal(0, element))
+    if order > 2:
+        return SparseCOO(leaf, Int64, order)
+    return SparseList(leaf) if order == 1 else Dense(SparseList(leaf))
+
+
+def _vector(value: Any) -> Any:
+    """An array of one dimension, of what a script calls a vector."""
+    if not isinstance(value, (str, tuple)) and not is_array(value) and hasattr(value, "__len__"):
+        value = np.array(list(value) or np.empty(0, np.int64))
+    if not is_array(value) or len(value.shape) != 1:
+        raise FinchError("type", f"fsparse takes vectors, not {kind_of(value)}")
+    return value
+
+
+def _coordinates(value: Any) -> np.ndarray:
+    array = dense(_vector(value))
+    if len(array) and array.dtype.kind not in "iu":
+        raise FinchError("type", f"coordinates are integers, not {kind_of(value)}")
+    return array.astype(np.int64)
+
+
 def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     """`fsprand(m, n, density)`: each entry is stored with probability `density`, from 0 to 1; its
     value is uniform in 0 to 1."""
-    if len(args) not in (2, 3):
+    if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
     *given, density = args
     sizes = tuple(whole(size, "a size") for size in given)
     if type_of_value(density) is None or not 0 <= density <= 1:
         raise FinchError("type", "a density is a number from 0 to 1")
-    format = parse_format(
-        "SparseList(Element(0.0))" if len(sizes) == 1 else "Dense(SparseList(Element(0.0)))"
-    )
+    format = _sparse_format(len(sizes), Float64)
     empty = Tensor(format, *sizes)  # checks the sizes
     total = math.prod(empty.shape)
     generator = np.random.default_rng(seed)

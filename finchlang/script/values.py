@@ -16,7 +16,7 @@ from finchlang.host.ir import Const
 from finchlang.script.show import kind_of, size_text, text
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_scipy
 from finchlang.types import Bool, Float64, Int64, Type, promote, type_of_value
 
 
@@ -80,11 +80,13 @@ def number(value: Any, type: Type) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor))
+    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor)) or is_scipy(value)
 
 
 def dense(value: Any) -> np.ndarray:
     """An array or tensor as a NumPy array."""
+    if is_scipy(value):
+        return value.toarray()
     return value if isinstance(value, np.ndarray) else value.to_numpy()
 
 

@@ -1,4 +1,4 @@
-"""Telling equal subtensors from different ones, for levels that store equal neighbours as one."""
+"""Entries as arrays: equal subtensors told from different ones, entries of the same place summed."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
         for a, b in zip(starts, starts[1:], strict=False)
     ]
     return np.array(found)[np.cumsum(new) - 1]
+
+
+def summed(coordinates: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries with distinct coordinates (a row for each mode): those of the same place summed, of
+    Bool values whether one is true."""
+    order = np.lexsort(coordinates)
+    coordinates, values = coordinates[:, order], values[order]
+    new = np.ones(len(values), bool)
+    new[1:] = np.any(coordinates[:, 1:] != coordinates[:, :-1], axis=0)
+    if new.all():
+        return coordinates, values
+    add = np.logical_or if values.dtype == np.bool_ else np.add
+    return coordinates[:, new], add.reduceat(values, np.flatnonzero(new))

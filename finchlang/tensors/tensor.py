@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.types import Int64, type_of_dtype
 
@@ -85,6 +87,10 @@ class Tensor:
             raise FinchError(
                 "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
             )
+        if isinstance(level, Element):  # its one leaf is always stored
+            tensor = cls(level)
+            tensor.storage[-1]["val"][:] = array
+            return tensor
         fill = level.fill.value
         stored = (array != fill) & ~((array != array) & (fill != fill))
         coordinates = np.nonzero(stored)
@@ -118,18 +124,18 @@ class Tensor:
         """A dense array of the tensor's shape and element type, in Fortran order."""
         coordinates, values = self.entries()
         array = np.full(self.shape, self.fill, self.dtype, order="F")
-        array[tuple(coordinates)] = values
+        array[tuple(coordinates)] = values if self.order else values[0]
         return array
 
     def to_scipy(self) -> Any:
-        """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for a vector.
+        """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order.
 
-        Raises FinchError "type" if the fill is not zero or the order not 1 or 2.
+        Raises FinchError "type" if the fill is not zero or there are no modes.
         """
         import scipy.sparse
 
-        if self.order not in (1, 2) or self.fill != 0:
-            raise FinchError("type", "SciPy holds sparse vectors and matrices of fill 0 only")
+        if self.order == 0 or self.fill != 0:
+            raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
         kinds = [type(level) for level in self.format.levels()]
         if kinds == [Dense, SparseList, Element]:
             arrays = (self.storage[2]["val"], self.storage[1]["idx"], self.storage[1]["ptr"])
@@ -137,9 +143,7 @@ class Tensor:
             return scipy.sparse.csc_array(
                 (arrays[0][:count], arrays[1][:count], arrays[2][: self.shape[1] + 1]), self.shape
             )
-        coordinates, values = self.entries()
-        coo = scipy.sparse.coo_array((values, tuple(coordinates)), self.shape)
-        return coo.tocsc() if self.order == 2 else coo
+        return _coo_array(self).tocsc() if self.order == 2 else _coo_array(self)
 
     def countstored(self) -> int:
         """The number of stored leaves."""
@@ -182,7 +186,8 @@ class Scalar:
 
     def __init__(self, fill: Any, value: Any = None):
         self.format = fill if isinstance(fill, ScalarLevel) else ScalarLevel(typed_literal(fill))
-        self.value = self.format.element_type.wrap(self.fill if value is None else value)
+        given = self.fill if value is None else value
+        self.value = typed_literal(given, self.format.element_type).value
 
     @property
     def fill(self) -> Any:
@@ -238,8 +243,10 @@ class SwizzledTensor:
 
     def to_scipy(self) -> Any:
         """As Tensor.to_scipy; a transposed CSC matrix comes as CSR."""
-        matrix = self.body.to_scipy()
-        return matrix.T if self.order == 2 and self.permutation == (2, 1) else matrix
+        array = self.body.to_scipy()
+        if self.permutation == tuple(range(1, self.order + 1)):
+            return array
+        return array.T if self.order == 2 else _coo_array(self)
 
     def countstored(self) -> int:
         return self.body.countstored()
@@ -250,6 +257,13 @@ class SwizzledTensor:
     def __repr__(self) -> str:
         size = "x".join(map(str, self.shape))
         return f"{size} {self.format}"
+
+
+def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
+    import scipy.sparse
+
+    coordinates, values = tensor.entries()
+    return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
 
 
 def _checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
@@ -278,20 +292,46 @@ def _pack(
             own = coordinates[end - level.modes : end]
             end -= level.modes
             given = own[0] if level.modes == 1 else own
+            wide = _widened(level, size)
             if level.merges:
                 contents = content_numbers(coordinates, values, end)
-                arrays, positions, count, kept = level.pack_merged(
+                arrays, positions, count, kept = wide.pack_merged(
                     positions, given, contents, count, size
                 )
                 coordinates, values = coordinates[:, kept], values[kept]
             else:
-                arrays, positions, count = level.pack(positions, given, count, size)
-            storage.append(level.empty() | arrays)
+                arrays, positions, count = wide.pack(positions, given, count, size)
+            storage.append(level.empty() | _narrowed(level, arrays))
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     except (MemoryError, OverflowError, ValueError):
         size = " x ".join(map(str, shape))
         raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
     return storage
+
+
+def _widened(level: Level, size: Any) -> Level:
+    """A level with indices of 64 bits, for a dimension whose coordinates its own type can hold."""
+    index = level.index_type
+    if index.bits == 64:
+        return level
+    for one in size if isinstance(size, tuple) else (size,):
+        if one > index.highest:
+            message = f"{index} has no room for the coordinates of a dimension of size {one}"
+            raise FinchError("dimension", message)
+    return replace(level, index=Int64)  # type: ignore[call-arg]
+
+
+def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays of a widened level with the index type of `level`."""
+    narrow = dict(arrays)
+    for name, element in level.arrays:
+        if element is None and name in arrays and arrays[name].dtype != level.index_type.dtype:
+            most = arrays[name].max(initial=0)
+            if most > level.index_type.highest:
+                what = f"the {most} positions of a {type(level).__name__}"
+                raise FinchError("resource", f"{level.index_type} has no room for {what}")
+            narrow[name] = arrays[name].astype(level.index_type.dtype)
+    return narrow
 
 
 def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
@@ -328,9 +368,12 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
         return value
     if isinstance(value, np.ndarray):
         return _from_array(value)
-    if type(value).__module__.startswith("scipy.sparse"):
-        return _from_scipy(value)
-    return None
+    return _from_scipy(value) if is_scipy(value) else None
+
+
+def is_scipy(value: Any) -> bool:
+    """Whether a value is a sparse array or matrix of SciPy."""
+    return type(value).__module__.startswith("scipy.sparse")
 
 
 def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
@@ -356,9 +399,11 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if element is None:
         raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
     leaf = Element(typed_literal(0, element))
-    if matrix.ndim == 1:
+    if matrix.ndim != 2:
         matrix.sum_duplicates()
-        return Tensor.from_coo(SparseList(leaf), matrix.shape, matrix.coords, matrix.data)
+        order = matrix.ndim
+        level: Level = SparseList(leaf) if order == 1 else SparseCOO(leaf, Int64, order)
+        return Tensor.from_coo(level, matrix.shape, matrix.coords, matrix.data)
     rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
     fibers = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0]
     if not _is_sound(matrix, rows, fibers):
@@ -373,8 +418,9 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         {"ptr": matrix.indptr, "idx": matrix.indices, "stored": int(matrix.indptr[-1])},
         {"val": matrix.data},
     ]
-    level = Dense(SparseList(leaf, index))
-    body = Tensor.from_storage(level, (rows, fibers), storage, checked=False)
+    body = Tensor.from_storage(
+        Dense(SparseList(leaf, index)), (rows, fibers), storage, checked=False
+    )
     body.validate()
     return body if matrix.format == "csc" else SwizzledTensor(body, (2, 1))
 

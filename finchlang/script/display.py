@@ -1,0 +1,87 @@
+"""A tensor explained: its levels with what they take (Finch'25 Fig 6), then its numbers or a picture."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from finchlang.script.paths import checked_path, replace_file
+from finchlang.script.show import SMALL, kind_of, show, size_text
+from finchlang.script.spy import spy_text, write_spy
+from finchlang.source import FinchError
+from finchlang.tensors.level import Level
+from finchlang.tensors.measure import LevelUse, measure
+from finchlang.tensors.tensor import Scalar, as_tensor
+
+#: the most entries of a level's array that are listed
+LISTED = 24
+HEADINGS = ("level", "dimension", "size", "positions", "bytes")
+
+
+def display_text(value: Any) -> str:
+    """What `display` prints. Of a tensor (an array, a SciPy matrix): its size, fill and number of
+    stored entries; a line for each level, with the dimensions it has, how many positions (fibers; of
+    the leaf, values), the bytes of its arrays, and the arrays if they are short; last the entries of
+    a small tensor, or a picture of where a large one has entries. Other values print as always."""
+    tensor = as_tensor(value)
+    if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
+        return show(value if tensor is None else tensor)
+    levels = measure(tensor)
+    total = sum(use.bytes for use in levels)
+    element = levels[-1].level.element_type
+    lines = [
+        f"{element} tensor of size {size_text(tensor.shape)}, "
+        f"fill {show(levels[-1].level.fill.value)}: "
+        f"{_count(tensor.countstored(), 'entry', 'entries')} stored, {_count(total, 'byte')}",
+        *_table([HEADINGS, *(_row(depth, use) for depth, use in enumerate(levels))]),
+    ]
+    for position, use in enumerate(levels):
+        if use.arrays and max(map(len, use.arrays.values())) <= LISTED:
+            lines[position + 2] += "".join(f"  {n} = {_entries(a)}" for n, a in use.arrays.items())
+    is_small = math.prod(tensor.shape) <= SMALL
+    dense = show(tensor).partition("\n")[2] if is_small else spy_text(tensor)
+    return "\n".join([*lines, *([dense] if dense else [])])
+
+
+def save_picture(path: str, value: Any) -> None:
+    """Write where a tensor has entries as a PNG file. Raises FinchError "type" for what has no
+    entries to show, "I/O"."""
+    file = checked_path(path, (".png",))
+    tensor = as_tensor(value)
+    if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
+        raise FinchError("type", f"{kind_of(value)} is no tensor, and has no picture")
+    replace_file(file, path, lambda out: write_spy(out, tensor))
+
+
+def level_label(level: Level) -> str:
+    """A level as it is written, without the level below it."""
+    return str(level) if level.is_leaf else str(level).removesuffix(f"({level.child})")
+
+
+def _row(depth: int, use: LevelUse) -> tuple[str, ...]:
+    indent = "   " * (depth - 1) + "└─ " if depth else ""
+    modes = ", ".join(map(str, use.modes))
+    size = size_text(use.sizes) if use.sizes else ""
+    return (indent + level_label(use.level), modes, size, str(use.fibers), str(use.bytes))
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows in columns: names to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            word.ljust(width) if k == 0 else word.rjust(width)
+            for k, (word, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _entries(array: np.ndarray) -> str:
+    return f"[{', '.join(map(show, array.tolist()))}]"
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

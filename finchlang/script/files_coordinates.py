@@ -1,0 +1,156 @@
+"""Tensors of any order as text, a line for each entry: FROSTT's `.tns`, and `.ttx` with a header."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from finchlang.script.files_matrix_market import check_fill, field_of
+from finchlang.source import FinchError
+from finchlang.tensors.contents import summed
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Level
+from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.sparse_coo import SparseCOO
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import Int64, type_of_dtype
+
+#: the header of a .ttx file, up to the field and the symmetry
+HEADER = "%%MatrixMarket tensor coordinate"
+FIELDS = {
+    "real": np.float64,
+    "integer": np.int64,
+    "unsigned-integer": np.uint64,
+    "pattern": np.bool_,
+}
+
+
+def read_tns(file: Path) -> Tensor:
+    """FROSTT: the coordinates of an entry, from 1, and its value in each line; `#` begins a comment.
+
+    A SparseCOO of Float64 whose sizes are the greatest coordinates, for the file tells no others.
+    Raises ValueError for a damaged file.
+    """
+    with open(file, encoding="utf-8") as lines:
+        first = next(_content(lines, "#"), None)
+        if first is None:
+            raise ValueError("it has no entries, which alone tell its sizes")
+        lines.seek(0)
+        coordinates, values = _entries(lines, len(first) - 1, np.dtype(float), "#")
+    return _tensor(tuple(map(int, coordinates.max(axis=1))), coordinates, values)
+
+
+def read_ttx(file: Path) -> Tensor:
+    """Matrix Market's header with `tensor` for `matrix`, comments after `%`, the sizes and the number
+    of entries in a line, then the entries as in a .tns file. A SparseCOO, of Element(0.0), Element(0)
+    or Pattern() leaves as the field says.
+
+    Raises FinchError "type" for complex numbers, ValueError for a damaged file.
+    """
+    with open(file, encoding="utf-8") as lines:
+        header = next(lines, "").lower().split()
+        names = [HEADER.lower().split(), HEADER.lower().replace("tensor", "matrix").split()]
+        if header[:3] not in names or header[4:] not in ([], ["general"]):
+            raise ValueError(f"it does not begin with `{HEADER} real general` or the like")
+        field = (header[3:] or ["real"])[0]
+        if field == "complex":
+            raise FinchError("type", f"{file} holds complex numbers, which are no element type")
+        if field not in FIELDS:
+            raise ValueError(f"its field `{field}` is not known")
+        *shape, stored = map(int, next(_content(lines, "%"), ["0"]))
+        if not shape or min(*shape, stored) < 0:
+            raise ValueError("it does not tell its sizes and its number of entries")
+        # a coordinate takes two bytes at least; this is seen before memory is asked for
+        if 2 * stored * len(shape) > file.stat().st_size + 1:
+            raise ValueError("it is cut short")
+        coordinates, values = _entries(lines, len(shape), np.dtype(FIELDS[field]), "%")
+    if len(values) != stored:
+        raise ValueError(f"it has {len(values)} entries instead of {stored}")
+    if stored and np.any(coordinates.max(axis=1) > shape):
+        raise ValueError("a coordinate is greater than the size")
+    return _tensor(tuple(shape), coordinates, values)
+
+
+def write_tns(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
+    """What is stored, a line for each entry. Raises FinchError "dimension" for a tensor whose sizes
+    could not be read back for want of dimensions or entries, "type" for a fill that is not 0."""
+    coordinates, values = _stored(tensor, ".tns")
+    if not len(values):
+        hint = "a .ttx file tells its sizes"
+        message = "a .tns file cannot hold a tensor without entries: they alone tell its sizes"
+        raise FinchError("dimension", message, hint=hint)
+    numbers = values.astype(np.int8) if values.dtype == np.bool_ else values
+    _write_lines(out, [*coordinates, numbers])
+
+
+def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
+    """What is stored, after a header. Raises FinchError as `write_tns`, but for missing entries."""
+    coordinates, values = _stored(tensor, ".ttx")
+    assert not isinstance(tensor, Scalar)
+    sizes = " ".join(map(str, (*tensor.shape, len(values))))
+    out.write(f"{HEADER} {field_of(tensor)} general\n{sizes}\n".encode())
+    _write_lines(out, [*coordinates, *([] if values.dtype == np.bool_ else [values])])
+
+
+def _stored(tensor: Any, suffix: str) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates from 1 and values of what is stored; of a Bool tensor, of what is true."""
+    if tensor.order == 0:
+        raise FinchError("dimension", f"a {suffix} file holds tensors of one dimension or more")
+    check_fill(tensor, suffix)
+    coordinates, values = tensor.entries()
+    if values.dtype == np.bool_:
+        coordinates, values = coordinates[:, values], values[values]
+    return coordinates + 1, values
+
+
+def _write_lines(out: BinaryIO, columns: list[np.ndarray]) -> None:
+    """Numbers print as Python writes them, so that they are read back exactly."""
+    step = 100_000
+    for start in range(0, len(columns[0]), step):
+        # a float32 prints its own shortest digits, not those of the float64 it becomes
+        texts = [map(str, column[start : start + step].tolist()) for column in columns[:-1]]
+        last = columns[-1][start : start + step]
+        texts.append(map(str, last if last.dtype == np.float32 else last.tolist()))
+        lines = "\n".join(map(" ".join, zip(*texts, strict=True)))
+        out.write(lines.encode() + b"\n")
+
+
+def _content(lines: TextIO, comment: str) -> Iterator[list[str]]:
+    """The words of each line that has any besides comments. (`readline`, for `seek` to work.)"""
+    while line := lines.readline():
+        words = line.partition(comment)[0].split()
+        if words:
+            yield words
+
+
+def _entries(
+    lines: TextIO, order: int, dtype: np.dtype, comment: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates of each entry, from 1 (a row for each mode), and the values."""
+    if order < 1:
+        raise ValueError("a line needs a coordinate and a value")
+    fields: list[Any] = [("at", np.int64, (order,))]
+    if dtype != np.bool_:
+        fields.append(("value", dtype))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*input contained no data")
+        table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
+    coordinates = table["at"].T
+    if coordinates.size and coordinates.min() < 1:
+        raise ValueError("coordinates count from 1")
+    values = np.ones(len(table), bool) if dtype == np.bool_ else table["value"]
+    return coordinates, values
+
+
+def _tensor(shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
+    """A SparseCOO of entries at coordinates from 1; repeated ones are summed."""
+    leaf: Level = Pattern()
+    if values.dtype != np.bool_:
+        leaf = Element(typed_literal(0, type_of_dtype(values.dtype)))
+    format = SparseCOO(leaf, Int64, len(shape))
+    places, sums = summed(coordinates - 1, values)
+    return Tensor.from_coo(format, shape, list(places), sums)

@@ -1,0 +1,71 @@
+"""How the levels of Finch'25 section 3.3 store a matrix that has the structure they are for.
+
+The goldens list each level's arrays, read against the level's docstring and REFERENCE.md's table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from level_kernels import run
+
+from finchlang.script.display import display_text
+from finchlang.tensors.tensor import Tensor
+
+SCATTERED = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 3, 0, 5], [0, 0, 0, 0]])
+ONE_A_COLUMN = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 5], [0, 0, 0, 0]])
+BLOCKS = np.array([[1.0, 0, 4, 0], [2, 0, 5, 0], [0, 0, 0, 0], [3, 6, 7, 0]])
+BAND = np.array([[1.0, 2, 0, 0], [3, 4, 0, 0], [0, 5, 6, 0], [0, 0, 7, 8]])
+RUNS = np.array([[0.0, 2, 2, 0], [1, 2, 2, 0], [1, 3, 2, 0], [1, 3, 0, 0]])
+COLUMNS = RUNS[:, [0, 0, 3, 3]]
+INTERVALS = np.array([[0.0, 0, 2, 3], [1, 0, 2, 3], [1, 0, 0, 3], [0, 0, 0, 3]])
+LITERALS = np.array([[1.0, 0], [2, 0], [3, 0], [3, 5], [3, 6], [3, 7]])
+RAGGED = np.array([[1.0, 2, 4, 0], [0, 3, 5, 0], [0, 0, 6, 0], [0, 0, 0, 0]])
+UPPER = np.array([[1.0, 2, 4, 7], [0, 3, 5, 8], [0, 0, 6, 9], [0, 0, 0, 10]])
+SYMMETRIC = UPPER + UPPER.T - np.diag(np.diag(UPPER))
+
+#: a matrix for each format, by the name of the golden file
+EXAMPLES = {
+    "dense": ("Dense(Dense(Element(0.0)))", SCATTERED),
+    "sparse_list": ("Dense(SparseList(Element(0.0)))", SCATTERED),
+    "sparse_list_twice": ("SparseList(SparseList(Element(0.0)))", SCATTERED),
+    "sparse_list_pattern": ("Dense(SparseList(Pattern()))", SCATTERED != 0),
+    "sparse_pinpoint": ("Dense(SparsePinpoint(Element(0.0)))", ONE_A_COLUMN),
+    "sparse_block_list": ("Dense(SparseBlockList(Element(0.0)))", BLOCKS),
+    "sparse_band": ("Dense(SparseBand(Element(0.0)))", BAND),
+    "run_list": ("Dense(RunList(Element(0.0)))", RUNS),
+    "run_list_of_columns": ("RunList(Dense(Element(0.0)))", COLUMNS),
+    "sparse_run_list": ("Dense(SparseRunList(Element(0.0)))", RUNS),
+    "sparse_interval": ("Dense(SparseInterval(Element(0.0)))", INTERVALS),
+    "ragged": ("Dense(Ragged(Element(0.0)))", RAGGED),
+    "pack_bits": ("Dense(PackBits(Element(0.0)))", LITERALS),
+    "sparse_coo": ("SparseCOO{2}(Element(0.0))", SCATTERED),
+    "sparse_bytemap": ("Dense(SparseByteMap(Element(0.0)))", SCATTERED),
+    "upper_triangular": ("UpperTriangular(Element(0.0))", UPPER),
+    "lower_triangular": ("LowerTriangular(Element(0.0))", UPPER.T),
+    "symmetric": ("Symmetric(Element(0.0))", SYMMETRIC),
+}
+#: which of the matrix a loop may write, where a format takes a part only
+STORED = {"upper_triangular": "i <= j", "symmetric": "i <= j", "lower_triangular": "i >= j"}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_storage(name: str, golden) -> None:
+    format, matrix = EXAMPLES[name]
+    tensor = Tensor.from_numpy(matrix, format)
+    np.testing.assert_array_equal(tensor.to_numpy(), matrix)
+    golden(f"storage/{name}.txt", display_text(tensor) + "\n")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_kernel_stores_the_same(name: str) -> None:
+    """What is packed from coordinates and what a kernel writes are the same arrays."""
+    format, matrix = EXAMPLES[name]
+    packed = Tensor.from_numpy(matrix, format)
+    fill = "false" if matrix.dtype == bool else "0.0"
+    source = Tensor.from_numpy(matrix, f"Dense(SparseList(Element({fill})))")
+    copy = "C[i, j] = A[i, j]"
+    if name in STORED:
+        copy = f"if {STORED[name]} {copy} end"
+    text = f"C .= {fill}; for j = _, i = _; {copy} end"
+    found, _ = run(text, {"A": source, "C": Tensor(format, *matrix.shape)})
+    assert display_text(found["C"]) == display_text(packed)
