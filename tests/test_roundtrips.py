@@ -61,7 +61,7 @@ def check_round_trip(format: str, name: str, array: np.ndarray) -> bool:
         assert {n for n, a in storage.items() if isinstance(a, np.ndarray)} == use.arrays.keys()
         for array_name, used in use.arrays.items():
             assert len(used) <= len(storage[array_name])
-    assert tensor.countstored() >= np.count_nonzero(array != tensor.fill)
+    assert len(tensor.entries()[1]) >= np.count_nonzero(array != tensor.fill)
     return True
 
 

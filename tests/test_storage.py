@@ -69,3 +69,19 @@ def test_a_kernel_stores_the_same(name: str) -> None:
     text = f"C .= {fill}; for j = _, i = _; {copy} end"
     found, _ = run(text, {"A": source, "C": Tensor(format, *matrix.shape)})
     assert display_text(found["C"]) == display_text(packed)
+
+
+@pytest.mark.parametrize(
+    ("format", "count"),
+    [
+        ("Dense(RunList(Element(0)))", 4),
+        ("Dense(SparseRunList(Element(0)))", 2),
+        ("Dense(PackBits(Element(0)))", 4),
+        ("RunList(Dense(Element(0)))", 12),
+        ("Dense(SparseList(Element(0)))", 7),
+        ("Dense(Dense(Element(0)))", 12),
+    ],
+)
+def test_a_run_is_one_stored_leaf(format: str, count: int) -> None:
+    array = np.array([[1, 1, 1, 0], [0, 0, 0, 0], [2, 2, 2, 2]]).T
+    assert Tensor.from_numpy(array, format).countstored() == count

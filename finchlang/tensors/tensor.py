@@ -110,7 +110,13 @@ class Tensor:
         return self.format.element_type.dtype
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """The stored leaves: 0-based coordinates (order x number of leaves) and their values."""
+        """What is stored: 0-based coordinates (order x number of entries) and values. A run has an
+        entry for each of its coordinates."""
+        coordinates, positions = self._places()
+        return coordinates, self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The coordinates of the entries, and their positions in the leaf."""
         positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
         levels = list(self.format.levels())
         sizes = self.format.sizes(self.shape)
@@ -118,7 +124,7 @@ class Tensor:
             which, here, positions = level.unpack(storage, positions, size)
             rows = here.reshape(level.modes, -1)
             coordinates = np.vstack((rows, coordinates[:, which]))
-        return coordinates, levels[-1].unpack_values(self.storage[-1], positions)  # type: ignore
+        return coordinates, positions
 
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
@@ -146,8 +152,11 @@ class Tensor:
         return _coo_array(self).tocsc() if self.order == 2 else _coo_array(self)
 
     def countstored(self) -> int:
-        """The number of stored leaves."""
-        return int(np.count_nonzero(self._own(*self.entries())))
+        """The number of stored leaves: of a run, one."""
+        coordinates, positions = self._places()
+        values = self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
+        own = positions[self._own(coordinates, values)]
+        return len(np.unique(own)) if any(lv.merges for lv in self.format.levels()) else len(own)
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Which of the entries have a position of their own in the storage."""
