@@ -237,7 +237,14 @@ _ROWS = (
     Operator("/", (2, 2), _on_floats("fdiv"), identity=_constant(1), right_only=True),
     Operator("div", (2, 2), _int_or_float("idiv", "fdiv", "trunc")),
     Operator("%", (2, 2), _int_or_float("irem", "fmod")),
-    Operator("^", (2, 2), _power, identity=_constant(1), right_only=True),
+    Operator(
+        "^",
+        (2, 2),
+        _power,
+        identity=_constant(1),
+        right_only=True,
+        overrides=lambda value: value == 1,
+    ),
     Operator(
         "min",
         (2, 2),

@@ -402,3 +402,14 @@ def test_stored_zeros_are_not_annihilated() -> None:
         kernel("s .= 0.0\nfor i = _\ns[] += x[i] * y[i]\nend"), {"x": x, "y": y, "s": Scalar(0.0)}
     )
     assert np.isnan(found["s"])
+
+
+def test_a_repeated_identity_is_one() -> None:
+    """A product over loops of a static 1 is no product: nothing is written, nor refused."""
+    tensors = {
+        "A": Tensor("Dense(Dense(SparseList(Dense(Element(1.0)))))", 2, 2, 2, 2),
+        "C": Tensor("UpperTriangular(Dense(Dense(Element(0.0))))", 2, 2, 2, 2),
+    }
+    text = "for l=_, k=_, j=_, i=1:5\nC[~(i-2), j, k, l] *= A[~(i-2), j, k, l]\nend"
+    found = run_congruent(kernel(text), tensors)
+    assert not found["C"].to_numpy().any()

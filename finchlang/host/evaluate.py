@@ -81,7 +81,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "fdiv": _fdiv,
     "idiv": _idiv,
     "irem": _irem,
-    "ipow": lambda a, b: 0 if b < 0 else a**b,
+    "ipow": lambda a, b: a**b if b >= 0 else a ** (-b % 2) if abs(a) == 1 else 0,
     "fpow": _total(np.power),
     "fmod": _fmod,
     "copysign": math.copysign,

@@ -71,12 +71,18 @@ def search(type: Type) -> Residual:
 
 @cache
 def power(type: Type) -> Residual:
-    """`power(; base, exponent)`: integer power by squaring, 0 for a negative exponent."""
+    """`power(; base, exponent)`: integer power by squaring; with a negative exponent 0, but for 1
+    and -1, which are their own inverses."""
     host = ResidualHost()
     base, exponent = host.variable("base", type), host.variable("exponent", Int64)
     negative = op("lt", exponent, 0)
-    result = host.cell(op("select", negative, const(0, type), const(1, type)), "result")
-    square, rest = host.cell(base, "square"), host.cell(op("max", exponent, 0), "rest")
+    is_unit = op("eq", base, const(1, type))
+    if type.kind == "int":
+        is_unit = op("or", is_unit, op("eq", base, const(-1, type)))
+    vanishes = op("and", negative, op("not", is_unit))
+    result = host.cell(op("select", vanishes, const(0, type), const(1, type)), "result")
+    steps = op("select", negative, op("and", exponent, 1), exponent)
+    square, rest = host.cell(base, "square"), host.cell(op("select", vanishes, 0, steps), "rest")
 
     def multiply() -> None:
         factor, bits = host.get(square), host.get(rest)
