@@ -273,14 +273,16 @@ def _statement(node: Node, bound: frozenset[str]) -> Any:
             return node  # freeze, thaw, return
 
 
-def _extent(node: Node, bound: frozenset[str]) -> Node:
-    """An expression where a range may stand."""
+def _extent(node: Node, bound: frozenset[str], is_slice: bool = False) -> Node:
+    """An expression where a range may stand; that of a slice may have a step."""
     if not isinstance(node, Range):
         return node if isinstance(node, Dimensionless) else _expression(node, bound)
-    if node.step is not None:
-        raise syntax_error("a range in a kernel has no step", node.span)
+    if node.step is not None and not is_slice:
+        hint = "only a slice has one, as in `A[(1:2:9)(i)]`"
+        raise syntax_error("a range in a kernel has no step", node.span, hint)
     start, stop = _expression(node.start, bound), _expression(node.stop, bound)
-    return Extent(start, stop, span=node.span)
+    step = None if node.step is None else _expression(node.step, bound)
+    return Extent(start, stop, step, span=node.span)
 
 
 def _expression(node: Node, bound: frozenset[str]) -> Any:
@@ -292,10 +294,13 @@ def _expression(node: Node, bound: frozenset[str]) -> Any:
         case Subscript(tensor, indices):
             return _access(node, tensor, indices, bound)
         case Call(op, args):
+            if op in _TABLE_5:
+                return _expression(_wrapper(node, _TABLE_5[op]), bound)
             _check_modifier(op, args, node)
-            args = tuple(_extent(a, bound) for a in args)
+            is_window = op == Variable("window")
+            args = tuple(_extent(a, bound, is_window) for a in args)
             if isinstance(op, Range):
-                op = _extent(op, bound)
+                op = _extent(op, bound, is_slice=True)
             elif not isinstance(op, Variable):
                 op = _expression(op, bound)
             return Call(op, args, span=node.span)
@@ -306,6 +311,25 @@ def _expression(node: Node, bound: frozenset[str]) -> Any:
             what = _NO_PLACE.get(type(node), "this")
             hint = "compute it in the script and use its name in the kernel"
             raise syntax_error(f"{what} has no place in a kernel", node.span, hint)
+
+
+#: the wrappers by the names they have in Finch'25 Table 5, where their settings are a tuple
+_TABLE_5: dict[Node, str] = {
+    Variable("OffsetTensor"): "offset",
+    Variable("ToeplitzTensor"): "toeplitz",
+    Variable("PermissiveTensor"): "permissive",
+    Variable("ProtocolizedTensor"): "protocolize",
+    Variable("SwizzleTensor"): "swizzle",
+    Variable("WindowedTensor"): "window",
+}
+
+
+def _wrapper(node: Call, name: str) -> Call:
+    """`OffsetTensor(A, (0, 1))` as `offset(A, 0, 1)`."""
+    tensor, *settings = node.args or (node,)
+    if len(settings) == 1 and isinstance(settings[0], Group):
+        settings = list(settings[0].items)
+    return Call(Variable(name, span=node.op.span), (tensor, *settings), span=node.span)
 
 
 def _check_modifier(op: Node, args: tuple[Node, ...], node: Node) -> None:

@@ -274,12 +274,14 @@ class Denotation:
                 continue
             if not isinstance(i, Const) or not i.type.is_integer:
                 raise FinchError("type", "an index must be an integer", mode.index.span)
-            inside = self.is_inside(i, size, mode.permissive, f"of {name}", mode.index)
-            for index, window, permissive in mode.windows:
-                room = self.whole(window.stop, env) - self.whole(window.start, env) + 1
-                at = self.value(index, env)
-                inside &= self.is_inside(at, room, permissive, f"in a window of {name}", index)
-            outside |= not inside
+            inside = True
+            for index, window, permissive, _ in mode.windows:
+                room, at = self.room(window, env), self.value(index, env)
+                where = f"in a window of {name}"
+                inside = inside and self.is_inside(at, room, permissive, where, index)
+            outside |= not (
+                inside and self.is_inside(i, size, mode.permissive, f"of {name}", mode.index)
+            )
             place.append(i.value if mask else i.value - 1)
         return root, None if outside else tuple(place)
 
@@ -362,6 +364,17 @@ class Denotation:
                 if isinstance(env[name], tuple):
                     return env[name]
         raise FinchError("type", "the extent of an index is a range like 1:n", node.span)
+
+    def room(self, window: Extent, env: Environment) -> int:
+        """The number of integers in a window or slice."""
+        start, stop = self.whole(window.start, env), self.whole(window.stop, env)
+        if window.step is None:
+            return stop - start + 1
+        step = self.whole(window.step, env)
+        if step == 0:
+            message = "the step of a slice is not 0"
+            raise FinchError("dimension", message, window.step.span)
+        return len(range(start, stop + step // abs(step), step))
 
     def whole(self, node: Node, env: Environment) -> int:
         value = self.value(node, env)

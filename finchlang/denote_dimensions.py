@@ -61,6 +61,7 @@ class Evaluator(Protocol):
 
     def bound(self, node: Node, env: Environment) -> Any: ...
     def whole(self, node: Node, env: Environment) -> int: ...
+    def room(self, window: Extent, env: Environment) -> int: ...
     def extent(self, node: Node, env: Environment) -> tuple[int, int] | None: ...
     def size_now(self, tensor: Variable) -> tuple[int, ...]: ...
     def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]: ...
@@ -81,19 +82,23 @@ def is_mask(tensor: Call) -> bool:
 @dataclass(frozen=True)
 class Mode:
     """How one mode of a tensor is accessed within its wrappers: at `index`, which may be out of range
-    if `permissive`; for each of its `windows` (index, extent, permissive) that index counts from 1."""
+    if `permissive`; for each of its `windows` (index, extent, permissive, whether that is an index
+    of the access) that index counts from 1."""
 
     index: Node
     permissive: bool
-    windows: tuple[tuple[Node, Extent, bool], ...] = ()
+    windows: tuple[tuple[Node, Extent, bool, bool], ...] = ()
 
     def shifted(self, by: Node) -> Mode:
         return replace(self, index=Call(Variable("+"), (self.index, by), span=self.index.span))
 
     def within(self, window: Extent) -> Mode:
-        by = Call(Variable("-"), (window.start, Literal(1)))
-        windows = (*self.windows, (self.index, window, self.permissive))
-        return replace(self.shifted(by), permissive=False, windows=windows)
+        windows = (*self.windows, (self.index, window, self.permissive, not self.windows))
+        past = Call(Variable("-"), (self.index, Literal(1)), span=self.index.span)
+        if window.step is not None:
+            past = Call(Variable("*"), (past, window.step))
+        index = Call(Variable("+"), (window.start, past), span=self.index.span)
+        return Mode(index, False, windows)
 
 
 def unwrap(access: Access) -> tuple[Any, list[Mode]]:
@@ -154,7 +159,9 @@ def _toeplitz(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
     k: Any = getattr(settings[0], "value", None)
     if k not in range(1, len(modes)):
         raise FinchError("dimension", "toeplitz takes the mode to divide", settings[0].span)
-    both = replace(modes[k - 1].shifted(modes[k].index), permissive=True)
+    first, second = modes[k - 1 : k + 1]
+    windows = first.windows + second.windows
+    both = Mode(first.shifted(second.index).index, True, windows)
     return [*modes[: k - 1], both, *modes[k + 1 :]]
 
 
@@ -212,6 +219,13 @@ class Dimension:
         return True
 
 
+@dataclass(eq=False)
+class Repeated(Dimension):
+    """That of an index k in `for k = i:i`: where nothing else tells, i has the dimension k has."""
+
+    other: Dimension = field(default_factory=Dimension)
+
+
 @dataclass
 class Equations:
     """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and
@@ -247,6 +261,8 @@ class Equations:
                 inside = {k: d for k, d in indices.items() if k != i.name}
                 if not _is_single(extent):
                     inside[i.name] = dimension
+                elif (other := indices.get(getattr(extent.start, "name", ""))) is not None:  # type: ignore[attr-defined]
+                    inside[i.name] = other if isinstance(other, Repeated) else Repeated(other=other)
                 self.visit(body, env | {i.name: None}, inside)
             case Define(variable, value, body):
                 self.visit(value, env, indices)
@@ -323,33 +339,46 @@ class Equations:
             message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
             raise FinchError("dimension", message, node.span)
         for mode, own in zip(modes, sizes, strict=True):
-            index, permissive, size = mode.index, mode.permissive, own
-            if mode.windows:
-                index, window, permissive = mode.windows[0]
-                size = self.window(window, env)
-            found = [(s, n) for s, n in _summands(index) if isinstance(n, Index)]
-            if permissive or len(found) != 1 or found[0][0] != 1:
-                continue
-            (_, name), shift = found[0], 0
-            dimension = indices.get(name.name)
-            if dimension is None:
-                continue  # a loop around the region, which has been seen to
-            try:
-                for sign, term in _summands(index):
-                    if term is not name:
-                        shift += sign * self.semantics.whole(term, env)
-            except Late:
-                continue
-            self.same.append((dimension, size, shift, node))
+            for index, window, permissive, is_first in mode.windows:
+                if is_first and not permissive:
+                    self.equate(index, self.window(window, env), node, env, indices)
+            if not (mode.windows or mode.permissive):
+                self.equate(mode.index, own, node, env, indices)
+
+    def equate(
+        self,
+        index: Node,
+        size: Dimension,
+        access: Access,
+        env: Environment,
+        indices: dict[str, Dimension],
+    ) -> None:
+        """`index`, if it is an index of a loop but for a shift, runs over all of `size`."""
+        found = [(s, n) for s, n in _summands(index) if isinstance(n, Index)]
+        if len(found) != 1 or found[0][0] != 1:
+            return
+        (_, name), shift = found[0], 0
+        dimension = indices.get(name.name)
+        if dimension is None:
+            return  # a loop around the region, which has been seen to
+        try:
+            for sign, term in _summands(index):
+                if term is not name:
+                    shift += sign * self.semantics.whole(term, env)
+        except Late:
+            return
+        if not isinstance(dimension, Repeated):
+            self.same.append((dimension, size, shift, access))
+        elif shift == 0:
+            self.defaults.append((dimension.other, size))
 
     def window(self, window: Extent, env: Environment) -> Dimension:
         """The dimension of an index that counts within a window."""
         try:
-            start = self.semantics.whole(window.start, env)
-            stop = self.semantics.whole(window.stop, env)
+            room = self.semantics.room(window, env)
         except Late:
             return Dimension(1, fixed=True)
-        return Dimension(2, 1, stop - start + 1, "a window", True)
+        return Dimension(2, 1, room, "a window", True)
 
     def mask(self, mask: Call, env: Environment, order: int) -> list[Dimension]:
         """The dimensions of a mask. (One without bounds tells its indices nothing.)"""

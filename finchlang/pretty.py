@@ -151,7 +151,7 @@ def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
 
 def _range(node: Range | Extent) -> tuple[str, int]:
     ends = [node.start, node.stop]
-    if isinstance(node, Range) and node.step is not None:
+    if node.step is not None:
         ends.insert(1, node.step)
     return ":".join(_expression(e, SUM) for e in ends), RANGE
 

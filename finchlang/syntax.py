@@ -98,10 +98,12 @@ class Value(Node):
 
 @dataclass(frozen=True, slots=True)
 class Extent(Node):
-    """The integers from `start` to `stop`, both included: `a:b`."""
+    """The integers from `start` to `stop`, both included: `a:b`. Only a slice has a `step`, `a:s:b`:
+    each step-th of them, from `start` on."""
 
     start: Node
     stop: Node
+    step: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

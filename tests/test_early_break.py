@@ -173,16 +173,83 @@ def test_scalars_trigger_at_different_times(which: str) -> None:
     assert totals[15, 15] * 2 < steps(text, {"A": A, "B": B, **plain}, which)[0]
 
 
-def test_three_scalars_leave_together() -> None:
-    """A loop for every order they may be decided in would be too much code."""
+THREE = "for j = _\np[] *= A[j]\nq[] <<max>>= B[j]\nr[] <<choose(1)>>= C[j]\nend"
+
+
+@TABLES
+@pytest.mark.parametrize("level", ["Dense", "SparseList", "RunList"])
+def test_each_of_three_scalars_stops_at_its_own_time(level: str, which: str) -> None:
+    """What is left out from where a scalar is decided is the same at every time and in every order,
+    and the loop ends with the last."""
+    totals = {}
+    for places in itertools.product((5, 15, 25), repeat=3):
+        arrays = [np.ones(SIZE) for _ in places]
+        for array, place, value in zip(arrays, places, (0.0, np.inf, 7.0), strict=True):
+            array[place - 1] = value
+        fill = 3.0 if level == "SparseList" else 1.0  # then all entries are stored
+        given = {
+            name: Tensor.from_numpy(array, f"{level}(Element({fill}))")
+            for name, array in zip("ABC", arrays, strict=True)
+        }
+        given |= {"p": scalar(1.0), "q": scalar(0.0), "r": scalar(1.0)}  # type: ignore[dict-item]
+        totals[places], ran = steps(THREE, given, which)
+        assert (ran["p"], ran["q"], ran["r"]) == (0.0, np.inf, 7.0)
+    if level == "RunList":  # three runs each, wherever they are
+        return
+    per_place = totals[5, 5, 15] - totals[5, 5, 5]  # ten more steps of the loop and of one scalar
+    both = totals[5, 15, 15] - totals[5, 5, 15]  # ten more of one scalar
+    assert 0 < both < per_place
+    for places, total in totals.items():
+        a, b, c = (p // 10 for p in sorted(places))
+        assert abs(total - totals[5, 5, 5] - both * (a + b + c) - (per_place - both) * c) <= 9
+
+
+def test_three_scalars_of_one_operand() -> None:
     text = "for j = _\np[] <<min>>= -A[j]\nq[] <<max>>= A[j]\nr[] <<choose(1)>>= A[j]\nend"
     A = np.ones(SIZE)
     A[3], A[7] = 0.5, np.inf
     given = {"A": A, "q": scalar(0.0), "r": scalar(1.0)}
-    total, ran = steps(text, {**given, "p": scalar(0.0)})
-    assert (ran["q"], ran["r"]) == (np.inf, 0.5)
+    total, ran = steps(text, {**given, "p": scalar(0.0)}, native=True)
+    assert (ran["p"], ran["q"], ran["r"]) == (-np.inf, np.inf, 0.5)
     plain = {"p": Scalar(0.0), "q": Scalar(0.0), "r": Scalar(1.0)}
     assert total * 2 < steps(text, {**given, **plain})[0]
+
+
+@TABLES
+def test_many_scalars_in_nested_loops(which: str) -> None:
+    text = """
+    s .= 0
+    for j = _
+        for i = _
+            p[] *= A[i, j]
+            q[] |= A[i, j] > 2
+            r[] <<choose(0)>>= ifelse(A[i, j] > 1, i, 0)
+            m[] <<max>>= A[i, j]
+            s[] += 1
+        end
+    end
+    """
+    A = np.ones((8, 9))
+    A[3, 2], A[5, 4], A[1, 6] = 0.0, 2.0, 3.0
+    kinds = {"p": 1.0, "q": False, "r": 0, "m": 0.0}
+    for given in (A, Tensor.from_numpy(A, "Dense(SparseList(Element(1.0)))")):
+        breaking = {name: scalar(fill) for name, fill in kinds.items()}
+        _, ran = steps(text, {"A": given, **breaking, "s": Scalar(0)}, which, native=True)
+        assert [ran[n] for n in "pqrms"] == [0.0, True, 6, 3.0, 72]
+
+
+def test_code_grows_with_the_number_of_scalars() -> None:
+    """There is no loop for every order in which they may be decided."""
+    lengths = []
+    for count in range(3, 9):
+        names = [f"p{k}" for k in range(count)]
+        body = "\n".join(f"{name}[] *= A[j] + {k}" for k, name in enumerate(names))
+        formats = {"A": Tensor("SparseList(Element(1.0))", 3).format}
+        formats |= {name: scalar(1.0).format for name in names}  # type: ignore[misc]
+        kernel = Kernel(parse_kernel(f"for j = _\n{body}\nend"), formats)
+        lengths.append(len(str(listing(kernel.residual)).splitlines()))
+    growth = np.diff(lengths)
+    assert growth.max() <= 1.5 * growth.min()
 
 
 @TABLES

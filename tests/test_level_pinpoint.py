@@ -203,3 +203,30 @@ def test_equal_neighbours_above_are_merged() -> None:
     found, _ = run(text, values)
     np.testing.assert_array_equal(found["C"].to_numpy(), array)
     assert found["C"].storage[1]["idx"].tolist() == [2, 1, -1, 2]
+
+
+@pytest.mark.parametrize(
+    "below", ["SparseByteMap", "SparseHash", "SparsePinpoint", "Dense", "SparseBlockList"]
+)
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_second_column_is_noticed_over_any_level(below: str, declared: bool) -> None:
+    """Also where the level below has the entries already, of the first column, and nothing new."""
+    array = np.zeros((3, 3))
+    array[1, [0, 2]] = 1, 2
+    values = {
+        "C": tensor(np.zeros((3, 3)), f"SparsePinpoint({below}(Element(0.0)))"),
+        "A": tensor(array, "Dense(SparseList(Element(0.0)))"),
+    }
+    text = "C .= 0\n" * declared + "for j = _, i = _\n C[i, j] += A[i, j]\nend"
+    with pytest.raises(FinchError, match="coordinate 3 is the second .* after 1") as error:
+        run(text, values)
+    assert error.value.kind == "access order"
+
+
+def test_a_second_coordinate_that_is_only_unset_is_no_error() -> None:
+    values = {
+        "C": tensor(np.eye(3, dtype=bool)[1], "SparsePinpoint(Pattern())"),
+        "A": tensor([False, True, False], "Dense(Element(false))"),
+    }
+    found = result("for i = _\n C[i] = A[i]\nend", values)
+    np.testing.assert_array_equal(found, [False, True, False])

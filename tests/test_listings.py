@@ -27,7 +27,7 @@ end""",
     "Fig 10": """
 for i=_, j=_
   if UpTriMask()[i, j]
-    s[] += OffsetTensor(A, (-1))[i, j] + A[i - 1, j]
+    s[] += OffsetTensor(A, (-1, 0))[i, j]
   end
 end""",
     "Fig 11": """

@@ -34,6 +34,44 @@ def test_ways_to_write_a_scalar(kind: str) -> None:
     assert parse_format(f"{kind}(2)") == session["a"].format
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("braces", [True, False])
+@pytest.mark.parametrize(
+    "fill, operator, given, expected",
+    [
+        ("-1", "+=", "[2, 0, 5]", 6),
+        ("2.5", "*=", "[2, 0.5, 2.0]", 5.0),
+        ("Inf", "<<min>>=", "[3.0, -Inf, 5.0]", -np.inf),
+        ("false", "|=", "[false, true, false]", True),
+        ("Int8(3)", "<<max>>=", "[Int8(1), Int8(7), Int8(2)]", 7),
+        ("z", "<<choose(4)>>=", "[4, 9, 2]", 9),
+    ],
+)
+def test_scalars_with_any_fill_in_kernels(
+    kind: str, braces: bool, fill: str, operator: str, given: str, expected: Any
+) -> None:
+    """`Name{fill}()` and `Name(fill)` are the same, with fills of any type, literals or not."""
+    made = f"{kind}{{{fill}}}()" if braces else f"{kind}({fill})"
+    text = (
+        f"z = 4\nx = {given}\nA = Tensor(SparseList(Element({fill})), x)\ns = {made}\nt = {made}\n"
+    )
+    text += kernel(f"s .= {fill}\nfor i = _\ns[] {operator} A[i]\nt[] {operator} x[i]\nend")
+    found = compare(text)
+    assert found.agrees and not found.errors, found.report
+    for name in "st":
+        assert found.results["native"][name].value == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["{0}{{0}}(2.5)", "{0}(0, 2.5)", "{0}{{2.5, Int8}}()", "{0}(false, 2)", "{0}(0, NaN)"]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scalar_holds_what_its_type_can(kind: str, text: str) -> None:
+    with pytest.raises(FinchError) as caught:
+        Session("interpret", output=lambda _: None).run(f"s = {text.format(kind)}")
+    assert caught.value.kind == "type"
+
+
 def test_kinds_are_different_formats() -> None:
     assert len({parse_format(f"{kind}(0)") for kind in KINDS}) == len(KINDS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -204,3 +205,153 @@ def test_a_shifted_list_keeps_its_structure() -> None:
             assert given["s"].value == 4
             totals.append(steps.total())
         assert totals[0] == totals[1] < 150
+
+
+# ------------------------------------------------------------------------- wrappers in each other
+
+Range = tuple[int, int]
+#: the extent of each mode; None: it has none
+Extents = tuple[Range | None, ...]
+
+
+def sliced(extents: Extents, *parts: Callable[[int, int], str | None]) -> tuple[str, Extents]:
+    """The settings that take part of each mode, and the extents of what is left."""
+    settings, left = list[str](), list[Range | None]()
+    for extent, part in zip(extents, parts, strict=False):
+        first, last = extent or (0, 4)
+        found = part(first, last)
+        settings.append(found or "nothing")
+        if found is not None:
+            start, step, stop = (int(x) for x in found.replace("n", "2").split(":"))
+            extent = 1, len(range(start, stop + step // abs(step), step))
+        left.append(extent)
+    return ", ".join(settings), tuple(left)
+
+
+def up(first: int, last: int) -> str:
+    return f"{first}:2:{last}"
+
+
+def down(first: int, last: int) -> str:
+    return f"{last}:-1:{first}"
+
+
+def by_number(first: int, last: int) -> str:
+    return f"{first}:n:{last}"
+
+
+def middle(first: int, last: int) -> str:
+    return f"{first + 1}:1:{last}"
+
+
+def whole(first: int, last: int) -> None:
+    return None
+
+
+def slicing(*parts: Callable[[int, int], str | None]) -> Callable[..., tuple[str, Extents]]:
+    def wrap(tensor: str, extents: Extents) -> tuple[str, Extents]:
+        settings, left = sliced(extents, *parts)
+        return f"window({tensor}, {settings.replace(':1:', ':')})", left
+
+    return wrap
+
+
+def permissive(*free: bool) -> Callable[..., tuple[str, Extents]]:
+    def wrap(tensor: str, extents: Extents) -> tuple[str, Extents]:
+        settings = ", ".join(str(f).lower() for f, _ in zip(free, extents, strict=False))
+        left = tuple(None if f else e for f, e in zip(free, extents, strict=False))
+        return f"permissive({tensor}, {settings})", left
+
+    return wrap
+
+
+def offset(tensor: str, extents: Extents) -> tuple[str, Extents]:
+    by = (1, -2, 1)[: len(extents)]
+    left = tuple(e and (e[0] - d, e[1] - d) for e, d in zip(extents, by, strict=True))
+    return f"offset({tensor}, {', '.join(map(str, by))})", left
+
+
+def protocolize(tensor: str, extents: Extents) -> tuple[str, Extents]:
+    settings = ("gallop", "walk", "nothing")[: len(extents)]
+    return f"protocolize({tensor}, {', '.join(settings)})", extents
+
+
+def swizzle(tensor: str, extents: Extents) -> tuple[str, Extents]:
+    first, *others = extents
+    modes = (len(extents), *range(1, len(extents)))
+    return f"swizzle({tensor}, {', '.join(map(str, modes))})", (*others, first)
+
+
+#: wrappers around a tensor of two or three modes: the text, and the extents of its modes
+NESTED: dict[str, Callable[[str, Extents], tuple[str, Extents]]] = {
+    "offset": offset,
+    "toeplitz": lambda tensor, e: (f"toeplitz({tensor}, 1)", (None, None, *e[1:])),
+    "permissive": permissive(True, False, True),
+    "permissive in the second": permissive(False, True, False),
+    "protocolize": protocolize,
+    "swizzle": swizzle,
+    "window": slicing(middle, whole, middle),
+    "slice": slicing(up, down, up),
+    "slice by a number": slicing(whole, by_number, by_number),
+}
+READ_FORMATS = (
+    f"Dense({LIST})",
+    "SparseList(SparseByteMap(Element(0.0)))",
+    "SparseHash{2}(Element(0.0))",
+    "Dense(RunList(Element(0.0)))",
+    f"SparseBlockList({DENSE})",
+    "SparseByteMap(SparseRunList(Element(0.0)))",
+    "SparseCOO{2}(Element(0.0))",
+)
+WRITE_FORMATS = (
+    f"Dense({DENSE})",
+    f"Dense({BYTES})",
+    f"SparseByteMap({BYTES})",
+    "SparseHash{2}(Element(0.0))",
+    f"Dense({LIST})",
+)
+SMALL = MATRIX[1:5, :3]
+
+
+def pairs(formats: tuple[str, ...]) -> Any:
+    """Each pair of wrappers with one of the formats; in turn, all are used."""
+    cases = [
+        (outer, inner, formats[(7 * m + n) % len(formats)])
+        for m, outer in enumerate(NESTED)
+        for n, inner in enumerate(NESTED)
+    ]
+    return pytest.mark.parametrize("outer, inner, format", cases)
+
+
+def nest(outer: str, inner: str, size: tuple[int, int]) -> tuple[str, str, str]:
+    """The access of two wrappers around A, loops over all of it (and, where it has no bounds,
+    around that), and a number that is another one in each place."""
+    text, extents = "A", tuple((1, n) for n in size)
+    for name in (inner, outer):
+        text, extents = NESTED[name](text, extents)
+    indices = "ijkl"[: len(extents)]
+    loops = [f"{i} = {'_' if e else '-1:4'}" for i, e in zip(indices, extents, strict=True)]
+    number = " + ".join(f"{n} * {i}" for n, i in zip((1, 10, 100, 1000), indices, strict=False))
+    return f"{text}[{', '.join(indices)}]", ", ".join(reversed(loops)), number
+
+
+@pairs(READ_FORMATS)
+def test_nested_wrappers_are_read(outer: str, inner: str, format: str) -> None:
+    access, loops, number = nest(outer, inner, SMALL.shape)
+    given = {"A": tensor(SMALL, format), "s": Scalar(0.0), "n": 2}
+    text = f"for {loops}; s[] += coalesce({access}, 3) * ({number} + n - 2) end"
+    found, _ = run(text, **given)
+    assert found["s"] != 0
+
+
+@pairs(WRITE_FORMATS)
+def test_nested_wrappers_are_written(outer: str, inner: str, format: str) -> None:
+    access, loops, number = nest(outer, inner, SMALL.shape)
+    given = {"A": tensor(SMALL, format), "n": 2}
+    text = f"@declare(A, 0, 1:4, 1:3); for {loops}; {access} += {number} + n - 2 end"
+    try:
+        found, _ = run(text, **given)
+    except FinchError as fault:  # a list is not written across its order, nor over and over
+        assert fault.kind == "access order" and format == f"Dense({LIST})"
+    else:
+        assert found["A"].any()

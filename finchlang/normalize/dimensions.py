@@ -52,11 +52,13 @@ class Dimension:
 
 @dataclass(eq=False)
 class LoopFacts:
-    """An index: its sources, what it writes (the last resort), and the names its loop can see."""
+    """An index: its sources; the last resorts, which are what is read at an index k of a loop
+    `for k = i:i` over it and what it writes; and the names its loop can see."""
 
     name: str
     dimension: Dimension
     visible: frozenset[str]
+    repeated: Dimension = field(default_factory=Dimension)
     writes: list[Link] = field(default_factory=list)
 
 
@@ -87,7 +89,7 @@ class Facts:
         self.current: dict[str, Declared] = {}
         self.lets: dict[str, Dimension] = {}  # extents that the user bound
         self.depths: dict[str, int] = {}  # of every binder, from 1
-        self.single: set[str] = set()  # indices that stand for one place, `for k = x:x` (Fig 12)
+        self.single: dict[str, Node] = {}  # the x of indices k that `for k = x:x` binds (Fig 12)
         self.last_changed: dict[str, int] = {}  # when a tensor is last declared, updated, frozen
         self.time = 0
 
@@ -101,7 +103,7 @@ class Facts:
                 self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
                 self.depths[index.name] = len(visible) + 1
                 if is_single(extent) and extent != _FIRST:
-                    self.single.add(index.name)
+                    self.single[index.name] = extent.start  # type: ignore[attr-defined]
                 self.statement(body, visible | {index.name})
             case Define(variable, value, body):
                 self.expression(value)
@@ -132,6 +134,17 @@ class Facts:
             if isinstance(n, Access):
                 for index, found in self.bare_modes(n):
                     self.meet(index, found)
+                self.repeat(n)
+
+    def repeat(self, access: Access) -> None:
+        """Indices that stand for another: at that one, too, this tensor is accessed."""
+        for mode, index in enumerate(access.indices):
+            other: Node = index
+            while isinstance(other, Index) and other.name in self.single:
+                other = self.single[other.name]
+            found = source(access.tensor, mode)
+            if other is not index and isinstance(other, Index) and found is not None:
+                self.add(self.loops[other.name].repeated, index, found)  # type: ignore[arg-type]
 
     def bare_modes(self, access: Access) -> list[tuple[Index, tuple[str, int, Node] | Extent]]:
         """The indices of `access` that a mode gives a dimension, or takes one from."""
@@ -144,7 +157,11 @@ class Facts:
 
     def meet(self, index: Index, found: tuple[str, int, Node] | Extent) -> None:
         """The index takes part in a dimension of a tensor that has its size already."""
-        dimension = self.loops[index.name].dimension
+        self.add(self.loops[index.name].dimension, index, found)
+
+    def add(
+        self, dimension: Dimension, index: Index, found: tuple[str, int, Node] | Extent
+    ) -> None:
         if isinstance(found, Extent):
             dimension.parts.append(replace(found, span=index.span))
             return
@@ -158,6 +175,7 @@ class Facts:
         name = root(target.tensor)
         assert name is not None
         self.change(name)
+        self.repeat(target)
         declared = self.current.get(name)
         for index, found in self.bare_modes(target):
             if isinstance(found, Extent) or declared is None or declared.is_frozen:
@@ -223,7 +241,7 @@ class Resolve:
         if loop in self.open:
             return ()
         self.open.add(loop)
-        parts = self.dimension(loop.dimension)
+        parts = self.dimension(loop.dimension) or self.dimension(loop.repeated)
         if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
             parts = _distinct(
                 shifted(p, shift)

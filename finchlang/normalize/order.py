@@ -72,10 +72,10 @@ class _Order:
                     self.scope(s.body)
 
     def check(self, access: Access, loops: tuple[Loop, ...], phase: _Phase) -> None:
-        outermost_first = access.indices[::-1][: phase.modes]
+        outermost_first = _own_indices(access)[::-1][: phase.modes]
         if phase.first is None:
             phase.first = access
-        elif phase.first.indices[::-1][: phase.modes] != outermost_first:
+        elif _own_indices(phase.first)[::-1][: phase.modes] != outermost_first:
             message = f"a second pass over `{self.shown(access)}`"
             first = phase.first.span
             if first is not None:
@@ -128,6 +128,17 @@ def _ordered_modes(level: Level) -> int:
         if part.is_sequential:
             ordered = modes
     return ordered
+
+
+def _own_indices(access: Access) -> tuple[Node, ...]:
+    """The indices of the stored tensor's own modes: without the outer ones of modes that `toeplitz`
+    divides, whose loops repeat it as any other would."""
+    indices, tensor = list(access.indices), access.tensor
+    while isinstance(tensor, Call):
+        if is_call(tensor, "toeplitz"):
+            del indices[tensor.args[1].value]  # type: ignore[attr-defined]
+        tensor = tensor.args[0]
+    return tuple(indices)
 
 
 def _updates(node: Node, loops: tuple[Loop, ...]) -> Iterator[tuple[Access, tuple[Loop, ...]]]:

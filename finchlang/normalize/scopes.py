@@ -144,8 +144,11 @@ class _Scopes:
         match node:
             case Dimensionless():
                 return node
-            case Extent(start, stop):
-                return Extent(self.value(start, env), self.value(stop, env), span=node.span)
+            case Extent(start, stop, step):
+                if step == Literal(0):
+                    raise FinchError("dimension", "the step of a slice is not 0", node.span)
+                step = None if step is None else self.value(step, env)
+                return Extent(self.value(start, env), self.value(stop, env), step, span=node.span)
             case Call(op, args) if is_call(node, "meet"):
                 return Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
             case Index(name) | Variable(name) if name in env and env[name].name in self.extents:  # type: ignore[attr-defined]

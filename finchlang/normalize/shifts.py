@@ -69,6 +69,23 @@ def shifted(extent: Extent, shift: Node) -> Extent:
     return Extent(plus(extent.start, shift), plus(extent.stop, shift), span=extent.span)
 
 
+def length(window: Extent) -> Node:
+    """The number of integers in a window or slice."""
+    span = plus(window.stop, window.start, -1)
+    if window.step is None:
+        return plus(span, ONE)
+    span = plus(span, window.step)
+    whole, step = _whole(span), _whole(window.step)
+    if whole is not None and step:
+        return Literal(max(whole // step, 0))
+    return call("max", call("div", span, window.step), ZERO)
+
+
+def _whole(node: Node) -> int | None:
+    is_whole = isinstance(node, Literal) and node.type is None and type(node.value) is int
+    return node.value if is_whole else None  # type: ignore[attr-defined]
+
+
 def source(tensor: Node, mode: int) -> Source:
     """Where the extent of a mode (from 0) of a wrapped tensor comes from (Finch'25 Table 5)."""
     if isinstance(tensor, Variable):
@@ -85,7 +102,7 @@ def source(tensor: Node, mode: int) -> Source:
     if is_call(tensor, "permissive") and setting == Literal(True):
         return None
     if is_call(tensor, "window") and isinstance(setting, Extent):
-        return Extent(ONE, plus(plus(setting.stop, setting.start, -1), ONE))
+        return Extent(ONE, length(setting))
     if is_call(tensor, "offset"):
         if isinstance(inner, Extent):
             return shifted(inner, plus(ZERO, setting, -1))

@@ -4,12 +4,11 @@ by SparseCOO and SparseHash."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ZERO, add, compare, const, sub
+from finchlang.host.build import FALSE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import (
@@ -92,15 +91,6 @@ class Coordinates(Level):
 
         return Thunk(preamble)
 
-    def check_index_type(self, host: Host, dims: tuple[Expr, ...]) -> None:
-        """Sizes must be numbers of the index type."""
-        if self.index.bits == 64:
-            return
-        most = const(self.index.highest, Int64)
-        for size in self.own(dims):
-            fail = partial(host.fail, "dimension", _no_room(self.index, "{}"), (size,))
-            host.branch(compare("gt", size, most), fail)
-
     def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             one, other = (self.child_position(host, store, k) for k in (a, b))
@@ -109,16 +99,6 @@ class Coordinates(Level):
         return ranges_equal(host, store.ptr, p, q, self.buffers(store), children)
 
     # ------------------------------------------------------------------ storage as arrays
-
-    def sizes_of(self, size: Any) -> tuple[int, ...]:
-        """The sizes of this level's modes, as `pack` and the like are given them; checked.
-
-        Raises FinchError "dimension" for a size that the index type cannot hold."""
-        sizes = size if isinstance(size, tuple) else (size,)
-        for one in sizes:
-            if one > self.index.highest:
-                raise FinchError("dimension", _no_room(self.index, one))
-        return sizes
 
     def pack_entries(
         self, positions: np.ndarray, rows: np.ndarray, count: int
@@ -165,10 +145,6 @@ class Coordinates(Level):
             alike = alike & (row[1:] == row[:-1])
         ascends[ptr[1:-1][(ptr[1:-1] > 0) & (ptr[1:-1] < ptr[-1])] - 1] = True
         return None if ascends.all() else "stored coordinates must ascend within each fiber"
-
-
-def _no_room(index: Type, size: Any) -> str:
-    return f"{index} has no room for the coordinates of a dimension of size {size}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,16 +15,23 @@ from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.compare import same_value
 from finchlang.tensors.level import Fiber, Level, Store
-from finchlang.types import TYPES, Bool, Float64, Int64, Type, type_of_value
+from finchlang.types import TYPES, Bool, Float64, Int64, Type, can_store, type_of_value
 
 
 def typed_literal(value: Any, type: Type | None = None) -> Literal:
-    """The literal of a number, always with its type named; `type` converts it."""
+    """The literal of a number, always with its type named; `type` converts it.
+
+    Raises FinchError "type" for what is no number, or none that `type` can keep.
+    """
     if isinstance(value, Literal):
         type, value = type or (TYPES[value.type] if value.type else None), value.value
-    found = type or type_of_value(value)
-    if found is None:
+    own = type_of_value(value)
+    if own is None:
         raise FinchError("type", f"a fill value must be a number or a Bool, not {value!r}")
+    found = type or own
+    is_kept = can_store(own, found) or (math.isfinite(value) and found.wrap(value) == value)
+    if not is_kept:
+        raise FinchError("type", f"{value} of type {own} cannot be kept as {found}")
     return Literal(found.wrap(value), found.name)
 
 

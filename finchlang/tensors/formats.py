@@ -83,7 +83,8 @@ def _coordinates(kind: type[Coordinates], parameters: tuple[Any, ...], lvl: Leve
     """`SparseHash(lvl)`, `SparseHash{Int32}(lvl)`, `SparseHash{2}(lvl)`, `SparseHash{2, Int32}(lvl)`;
     SparseCOO always says how many modes it has."""
     name, wrong = kind.__name__, "its number of modes and an integer type for its indices"
-    numbers = [p.value for p in parameters if isinstance(p, Literal) and type(p.value) is int]
+    given = [p.value if isinstance(p, Literal) else p for p in parameters]
+    numbers = [p for p in given if type(p) is int]
     types = [p for p in parameters if isinstance(p, Type) and p.is_integer]
     if len(numbers) + len(types) < len(parameters) or len(numbers) > 1 or len(types) > 1:
         raise FinchError("type", f"the parameters of {name} are {wrong}")

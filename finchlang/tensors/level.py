@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import ONE, const
+from finchlang.host.build import ONE, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Run
-from finchlang.source import Bug
+from finchlang.source import Bug, Span
 from finchlang.syntax import Literal, Node
 from finchlang.types import Int64, Type
 
@@ -124,6 +124,32 @@ class Level:
         """The same format with each sequential level replaced by one that is written in any order."""
         return self if self.is_leaf else self.with_child(self.child.random_access())
 
+    # ------------------------------------------------------------------------- the index type
+
+    def check_sizes(self, host: Host, sizes: tuple[Expr, ...], span: Span | None = None) -> None:
+        """Fail (kind dimension) where the index type cannot hold the coordinates of a dimension."""
+        for size in sizes:
+            message = (
+                f"{self.index_type} has no room for the coordinates of a dimension of size {{}}"
+            )
+            self._check_fits(host, size, "dimension", message, span)
+
+    def check_positions(self, host: Host, count: Expr | Cell) -> None:
+        """Fail (kind resource) where the index type cannot hold `count` positions. Levels ask once
+        they know how many there are, before they read what they stored of them."""
+        name = type(self).__name__
+        message = f"{self.index_type} has no room for the {{}} positions of a {name}"
+        self._check_fits(host, count, "resource", message, None)
+
+    def _check_fits(
+        self, host: Host, number: Expr | Cell, kind: str, message: str, span: Span | None
+    ) -> None:
+        index = self.index_type
+        if index.bits < 64:
+            found = host.get(number) if isinstance(number, Cell) else number
+            too_many = compare("gt", found, const(index.highest))
+            host.branch(too_many, lambda: host.fail(kind, message, (found,), span))
+
     # ------------------------------------------------- Table 3: programs over host operations
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
@@ -214,9 +240,7 @@ class Level:
         """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def select(
-        self, coordinates: np.ndarray, values: np.ndarray, mode: int
-    ) -> np.ndarray | None:
+    def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
         """Which of the entries of a tensor have a position of their own (None: all). `coordinates`
         has a row for each mode of the tensor; this level's last is mode `mode`, from 1. Raises
         FinchError "access order" for entries that no tensor of this format can hold."""

@@ -81,6 +81,7 @@ class OneBlock(Level):
         host.fill(store.ofs, add(start, 1), add(stop, 2), ZERO)
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+        self.check_positions(host, store.counters["stored"])
         accumulate(host, store.ofs, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
 

@@ -3,7 +3,7 @@ LowerTriangular, Symmetric (Looplets'23 Fig 3a, c; the layouts are those of LAPA
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +15,10 @@ from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Access, Call, Literal, Node, Variable
 from finchlang.tensors.compare import each_equal
-from finchlang.tensors.level import READ, UPDATE, Fiber, Level, Store, TensorLike
+from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
 from finchlang.tensors.one_block import ranges
 from finchlang.tensors.pattern import reject_pattern
-from finchlang.types import TYPES, Type
+from finchlang.tensors.refusal import refused
 
 
 @dataclass(frozen=True)
@@ -219,12 +219,10 @@ class Column(TensorLike):
 
     def outside(self) -> Node:
         """The part that is not: fill to read, and nothing may be written."""
-        fill = self.fiber.level.fill
         if self.fiber.mode == READ:
-            return Run(fill)
-        store = Store(Refusal(fill, type(self.level).__name__), {}, {})
-        dims = self.fiber.dims[:-2]
-        return Lookup(lambda host, i: Refused(store, dims, mode=UPDATE, place=(i, self.j)))
+            return Run(self.fiber.level.fill)
+        message = f"{type(self.level).__name__} has no place to write ({{}}, {{}})"
+        return Lookup(lambda host, i: refused(self.fiber, message, (i, self.j)))
 
 
 @dataclass(frozen=True)
@@ -311,42 +309,3 @@ class Symmetric(UpperTriangular):
 def _differs(a: Any, b: Any) -> Any:
     """Whether values differ; a NaN is like another."""
     return (a != b) & ~((a != a) & (b != b))
-
-
-# ---------------------------------------------------------------------- the half that is not stored
-
-
-@dataclass(frozen=True, slots=True)
-class Refused(Fiber):
-    """A subtensor at the coordinates `place` of a packed matrix, where nothing may be written."""
-
-    place: tuple[Expr, ...] = ()
-
-
-@dataclass(frozen=True)
-class Refusal(Level):
-    """What stands where a packed matrix called `name` has no place: writing it is an error, at the
-    time an assignment is left to be done there."""
-
-    value: Literal
-    name: str
-    is_leaf: ClassVar[bool] = True
-
-    @property
-    def fill(self) -> Literal:
-        return self.value
-
-    @property
-    def element_type(self) -> Type:
-        return TYPES[self.value.type or ""]
-
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        return Run(replace(fiber, dims=fiber.dims[:-1]))
-
-    def read(self, host: Host, fiber: Fiber) -> Node:
-        return self.value
-
-    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
-        assert isinstance(fiber, Refused)
-        message = f"{self.name} has no place to write ({{}}, {{}})"
-        host.fail("access order", message, fiber.place)

@@ -87,6 +87,7 @@ class Runs(Level):
         """Finish all fibers, then merge equal neighbours (Table 4 copies them into a buffer; here
         those that stay move down in place)."""
         self._finish(host, store, dims, count)
+        self.check_positions(host, store.counters["stored"])
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
         if all(level.is_comparable for level in self.lvl.levels()):
             self._merge(host, store, dims, count)

@@ -95,6 +95,7 @@ class SparseByteMap(Level):
         cleared = host.get(store.cleared)
 
         def extend() -> None:
+            self.check_positions(host, wanted)  # while it is updated, `idx` lists places
             host.grow(store.tbl, wanted)
             host.fill(store.tbl, cleared, wanted, FALSE)
             self.lvl.assemble(host, store.child, dims[:-1], cleared, host.let(sub(wanted, 1)))
@@ -158,6 +159,7 @@ class SparseByteMap(Level):
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
         if count is not ONE:  # one fiber: coordinates are places already
+            self.check_positions(host, mul(count, dims[-1]))
             self._each_listed(
                 host, store, count, dims[-1], lambda q, place: host.store(store.idx, q, place)
             )

@@ -50,7 +50,6 @@ class SparseCOO(Coordinates):
         return entries
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
-        self.check_index_type(host, dims)
         host.set(store.stored, ZERO)
         host.grow(store.ptr, ONE)
         host.store(store.ptr, ZERO, ZERO)
@@ -126,7 +125,6 @@ class SparseCOO(Coordinates):
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
     ) -> tuple[dict[str, Any], np.ndarray, int]:
-        self.sizes_of(size)
         rows = coordinates.reshape(self.number, -1)
         arrays, entries, firsts = self.pack_entries(positions, rows, count)
         return arrays | {"stored": len(firsts)}, entries, len(firsts)

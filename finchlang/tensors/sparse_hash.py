@@ -60,7 +60,6 @@ class SparseHash(Coordinates):
     # ------------------------------------------------------------------ the life cycle
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
-        self.check_index_type(host, dims)
         hash_table.clear(host, store)
         self.lvl.declare(host, store.child, self.below(dims))
 
@@ -249,7 +248,7 @@ class SparseHash(Coordinates):
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
     ) -> tuple[dict[str, Any], np.ndarray, int]:
-        sizes = self.sizes_of(size)
+        sizes = size if isinstance(size, tuple) else (size,)
         places = count
         for one in sizes:
             places *= one

@@ -16,6 +16,7 @@ from finchlang.syntax import Node
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.one_block import NONE, require_signed, validate_last
 from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.refusal import refused
 from finchlang.types import Int64, Type
 
 
@@ -84,19 +85,19 @@ class SparsePinpoint(Level):
         return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
 
     def _mark(self, fiber: Fiber, i: Expr) -> Node:
-        """Write at coordinate i: it becomes the fiber's one if something is written."""
+        """Write at coordinate i: it becomes the fiber's one if something is written, which is an
+        error if there is another. The child need not know: it may see no more than entries of its
+        own that are written once more."""
         store = fiber.store
+        message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
 
         def preamble(host: Host) -> tuple[Node, Any]:
             before = host.load(store.idx, fiber.position, "before", Int64)
             was_here = host.let(compare("eq", before, sub(i, 1)), "was_here")
             dirty = host.cell(was_here, "dirty")
+            is_other = op("and", compare("ge", before, ZERO), op("not", was_here))
 
             def claim() -> None:
-                other = compare("ge", before, ZERO)
-                message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
-                values = (i, add(before, 1))
-                host.branch(other, lambda: host.fail("access order", message, values))
                 host.store(store.idx, fiber.position, sub(i, 1))
                 if fiber.dirty is not None:
                     host.set(fiber.dirty, TRUE)
@@ -108,7 +109,8 @@ class SparsePinpoint(Level):
                     gone = op("and", was_here, op("not", now))
                     host.branch(gone, lambda: host.store(store.idx, fiber.position, NONE))
 
-            return fiber.child(fiber.position, dirty), epilogue
+            second = refused(fiber, message, (i, add(before, 1)))
+            return Switch(is_other, second, fiber.child(fiber.position, dirty)), epilogue
 
         return Thunk(preamble)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.host.build import ONE, ZERO, add, compare, op, sub
+from finchlang.host.build import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
 from finchlang.looplets import (
@@ -29,7 +29,8 @@ from finchlang.looplets import (
 )
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
-from finchlang.tensors.level import TensorLike
+from finchlang.tensors import slices
+from finchlang.tensors.level import UPDATE, Fiber, TensorLike
 
 _MISSING = Literal(MISSING)
 
@@ -143,7 +144,7 @@ class Protocolized(Wrapper):
     """`protocolize(A, p...)`: read mode k by protocol p[k] (walk, gallop, follow) if that is given."""
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        looplet = self.body.unfurl(host, stop, mode, self.last or protocol)
+        looplet = self.body.unfurl(host, stop, mode, protocol or self.last)
         return map_payloads(self.rest, looplet)
 
 
@@ -207,24 +208,79 @@ class Window(Wrapper):
             return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
         first, last = self.last
         if (extent := self.body.extent()) is not None:
-            _check_window(host, self.last, extent, self.call)
+            _check_window(host, self, extent, ONE)
         delta = host.let(sub(ONE, first), "shift")
         return set_end(Shift(self.within(host, mode, protocol), delta), add(last, delta))
 
 
+@dataclass(frozen=True, slots=True)
+class Strided(Wrapper):
+    """`window(A, a:s:b, ...)[i, ...]` is `A[a + (i - 1) * s, ...]`; s may be negative where a level
+    can be read, or written, in any order."""
+
+    step: Expr
+
+    def extent(self) -> tuple[Expr, Expr] | None:
+        start, stop = self.last
+        return ONE, slices.length(start, self.step, stop)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        start, step = self.last[0], self.step
+        _fail_unless(
+            host, compare("ne", step, 0), "dimension", "the step of a slice is not 0", (), self.call
+        )
+        if (extent := self.body.extent()) is not None:
+            _check_window(host, self, extent, step)
+        if mode == UPDATE:
+            self._check_order(host)
+        rises = compare("gt", step, ZERO)
+
+        def part(is_rising: bool) -> Node:
+            asked = protocol if is_rising else "follow"
+            return slices.Slice(start, step, is_rising).of(self.within(host, mode, asked))
+
+        if isinstance(rises, Const):
+            return part(rises.value)
+        risen = part(True)
+        if isinstance(risen, Lookup):  # it is the same either way
+            return risen
+        return Switch(rises, risen, Thunk(lambda host: (part(False), None)))
+
+    def _check_order(self, host: Host) -> None:
+        """Fail if the step is negative and coordinates must come in order."""
+        inner: Any = self
+        while not isinstance(inner, Fiber):
+            inner = inner.body if hasattr(inner, "body") else inner.fiber
+        ordered = next((lv for lv in inner.level.levels() if lv.is_sequential), None)
+        if ordered is None:
+            return
+        rises, kind = compare("gt", self.step, ZERO), type(ordered).__name__
+        message = f"{kind} is written in order, and this slice goes down"
+        if isinstance(rises, Const) and not rises.value:
+            hint = f"use a format that takes any order: {inner.level.random_access()}"
+            raise FinchError("access order", message, self.call.span, hint)
+        _fail_unless(host, rises, "access order", message, (), self.call)
+
+
 def _check_window(
-    host: Host, window: tuple[Expr, Expr], extent: tuple[Expr, Expr], call: Call
+    host: Host, window: Window | Strided, extent: tuple[Expr, Expr], step: Expr
 ) -> None:
-    (start, stop), (first, last) = window, extent
-    inside = op("and", compare("le", first, start), compare("le", stop, last))
-    fits = op("or", compare("gt", start, stop), inside)
-    if isinstance(fits, Const) and fits.value:
-        return
-    message = (
-        f"the window {{}}:{{}} is not within dimension {len(call.args) - 1}, which is {{}}:{{}}"
-    )
-    values = (start, stop, first, last)
-    host.branch(fits, lambda: None, lambda: host.fail("bounds", message, values, call.span))
+    """Fail unless a window or slice is within `extent`."""
+    start, stop = window.last
+    is_plain = isinstance(window, Window)
+    shown = "window {}:{}" if is_plain else "slice {}:{}:{}"
+    values = (start, stop, *extent) if is_plain else (start, step, stop, *extent)
+    dimension = len(window.call.args) - 1
+    message = f"the {shown} is not within dimension {dimension}, which is {{}}:{{}}"
+    fits = slices.is_within(start, step, stop, extent)
+    _fail_unless(host, fits, "bounds", message, values, window.call)
+
+
+def _fail_unless(
+    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], call: Call
+) -> None:
+    if not (isinstance(holds, Const) and holds.value):
+        host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, call.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +303,10 @@ class Toeplitz(TensorLike):
         return self.body.fill_value()
 
     def rest(self, payload: Node) -> Node:
+        if payload == _MISSING:
+            return payload
         if isinstance(payload, (Literal, Value)):
-            payload = payload if payload == _MISSING else self.body.uniform(payload)
+            payload = self.body.uniform(payload)
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
@@ -306,7 +364,10 @@ def _window(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> Ten
         return Window(call, body, None)
     if not isinstance(last, Extent):
         raise FinchError("type", "a window is a range, or nothing", last.span)
-    return Window(call, body, (evaluate(last.start), evaluate(last.stop)))
+    limits = evaluate(last.start), evaluate(last.stop)
+    if last.step in (None, Literal(1)):
+        return Window(call, body, limits)
+    return Strided(call, body, limits, evaluate(last.step))
 
 
 def _toeplitz(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:

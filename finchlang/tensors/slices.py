@@ -1,0 +1,186 @@
+"""Strided slices: a looplet nest over coordinates made one over every step-th of them.
+
+Coordinate i of the slice that begins at `first` is coordinate first + (i - 1) * step of the nest.
+With a positive step a nest keeps its structure: a phase, a run or a step of a stepper ends at the
+last element of the slice it holds, and a stepper goes on to what holds the next one. With a negative
+step the order is turned around, which no stepper can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from finchlang.host.build import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import (
+    AcceptRun,
+    Jumper,
+    Lookup,
+    Phase,
+    Positions,
+    Run,
+    Sequence,
+    Shift,
+    Spike,
+    Stepper,
+    Switch,
+    Thunk,
+    set_end,
+)
+from finchlang.source import Bug
+from finchlang.syntax import Node
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The coordinates first, first + step, ...; `is_rising` says which sign the step has."""
+
+    first: Expr
+    step: Expr
+    is_rising: bool
+
+    def at(self, i: Expr) -> Expr:
+        """The coordinate of element i."""
+        return add(self.first, mul(sub(i, ONE), self.step))
+
+    def reach(self, coordinate: Expr) -> Expr:
+        """The last element up to `coordinate`, in the slice's direction; 0 if there is none."""
+        past = add(sub(coordinate, self.first), self.step)
+        return maximum(op("idiv", past, self.step), ZERO)
+
+    def holds(self, coordinate: Expr) -> Expr:
+        """Whether an element is at `coordinate`, which is not before the first."""
+        return compare("eq", op("irem", sub(coordinate, self.first), self.step), ZERO)
+
+    def of(self, node: Any) -> Any:
+        """The slice of a looplet nest whose spikes know their ends."""
+        match node:
+            case Lookup(at):
+                return Lookup(lambda host, i: at(host, host.let(self.at(i), "at")))
+            case AcceptRun(accept):
+
+                def write(host: Host, i: Expr) -> Node:
+                    at = host.let(self.at(i), "at")
+                    return accept(host, at, at)
+
+                return Lookup(write)
+            case Spike():
+                return self._spike(node)
+            case Phase(body, start, stop):
+                return self._phase(body, start, stop)
+            case Sequence(phases):
+                return self._sequence(phases)
+            case Switch(condition, head, tail):
+                return Switch(condition, self.of(head), self.of(tail))
+            case Shift(body, delta):
+                return replace(self, first=sub(self.first, delta)).of(body)
+            case Thunk(preamble):
+
+                def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+                    body, epilogue = preamble(host)
+                    return self.of(body), epilogue
+
+                return Thunk(enter)
+            case Stepper() | Jumper():
+                return self._steps(node)
+        return node  # a Run, or payload
+
+    def _spike(self, spike: Spike) -> Node:
+        if spike.end is None:
+            raise Bug("a slice of a spike without an end")
+        end, run = self.reach(spike.end), Run(spike.body)
+        if not self.is_rising:  # what is last comes first
+            return Sequence((Phase(Run(spike.tail), stop=end), Phase(run)))
+        return Switch(self.holds(spike.end), replace(spike, end=end), run)
+
+    def _phase(self, body: Node, start: Expr | None, stop: Expr | None) -> Phase:
+        body = self.of(set_end(body, stop))
+        before = None if start is None else sub(start, ONE)
+        if self.is_rising:
+            return Phase(body, self._after(before), None if stop is None else self.reach(stop))
+        after = None if stop is None else add(stop, ONE)
+        return Phase(body, self._after(after), None if start is None else self.reach(start))
+
+    def _after(self, coordinate: Expr | None) -> Expr | None:
+        return None if coordinate is None else add(self.reach(coordinate), ONE)
+
+    def _sequence(self, phases: tuple[Phase, ...]) -> Sequence:
+        if self.is_rising:
+            return Sequence(tuple(self.of(p) for p in phases))
+        known, before = list[Phase](), None
+        for phase in phases:
+            start = phase.start
+            if start is None and before is not None:
+                start = add(before, ONE)
+            known.append(Phase(phase.body, start, phase.stop))
+            before = phase.stop
+        return Sequence(tuple(self.of(p) for p in reversed(known)))
+
+    def _steps(self, steps: Stepper | Jumper) -> Node:
+        if not self.is_rising:
+            raise Bug("steppers go one way only: a falling slice needs lookups")
+        seek, stride, last = steps.seek, steps.stride, steps.last
+        if seek is None:
+            raise Bug("a slice of a stepper that has been sought already")
+
+        def go_on(host: Host) -> None:
+            """To what holds the next element; within the last step there is none."""
+            target = host.let(self.at(add(self.reach(stride(host)), ONE)), "target")
+            steps.next(host)
+            if last is None:
+                seek(host, target)
+                return
+            host.branch(
+                compare("le", target, last),
+                lambda: host.branch(
+                    compare("lt", stride(host), target), lambda: seek(host, target)
+                ),
+            )
+
+        return replace(
+            steps,
+            seek=lambda host, i: seek(host, self.at(i)),
+            stride=lambda host: self.reach(stride(host)),
+            body=lambda host: self.of(set_end(steps.body(host), stride(host))),
+            next=go_on,
+            last=None,  # of several positions, all may be at the last element
+            positions=None if steps.positions is None else self._positions(steps.positions),
+            first=self.reach(steps.first),
+        )
+
+    def _positions(self, known: Positions) -> Positions:
+        """All the positions; those between two elements have the coordinate of the one before, and
+        there what is between."""
+
+        def tail(host: Host, q: Expr, i: Expr) -> Node:
+            at = host.let(self.at(i), "at")
+            found = compare("eq", known.coordinate(host, q), at)
+            return Switch(found, known.tail(host, q, at), known.fill)
+
+        return replace(
+            known,
+            coordinate=lambda host, q: host.let(self.reach(known.coordinate(host, q)), "i"),
+            tail=tail,
+            locate=lambda host, i: known.locate(host, self.at(i)),
+        )
+
+
+def length(start: Expr, step: Expr, stop: Expr) -> Expr:
+    """The number of elements of start:step:stop."""
+    return Slice(start, step, True).reach(stop)
+
+
+def is_within(start: Expr, step: Expr, stop: Expr, extent: tuple[Expr, Expr]) -> Expr:
+    """Whether all elements of start:step:stop are in an extent."""
+    first, last = extent
+    if step is ONE:
+        inside = op("and", compare("le", first, start), compare("le", stop, last))
+        return op("or", compare("gt", start, stop), inside)
+    count = length(start, step, stop)
+    end = Slice(start, step, True).at(count)
+    low, high = minimum(start, end), maximum(start, end)
+    inside = op("and", compare("le", first, low), compare("le", high, last))
+    return op("or", compare("eq", count, ZERO), inside)
