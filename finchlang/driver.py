@@ -14,13 +14,14 @@ from finchlang.kernel import Kernel
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.normalize import Format
 from finchlang.parse import parse_script
-from finchlang.rewrite import walk
+from finchlang.rewrite import substitute, walk
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Variable, Yield
+from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import type_of_value
 
@@ -72,19 +73,29 @@ class KernelEvent:
 _PLANS = 4
 
 
+#: the masks that names of a kernel are bound to
+Masks = tuple[tuple[str, MaskValue], ...]
+
+
 class _Plan:
     """How a kernel was called, so that calling it again on the same tensors costs little."""
 
     __slots__ = (
-        *("_handles", "_types", "caller", "copies", "handles", "kernel", "node", "tensors"),
-        "written",
+        *("_handles", "_types", "caller", "copies", "handles", "kernel", "masks"),
+        *("node", "tensors", "written"),
     )
 
     def __init__(
-        self, node: KernelNode, kernel: Kernel, handles: dict[str, Handle], types: dict[str, type]
+        self,
+        node: KernelNode,
+        kernel: Kernel,
+        handles: dict[str, Handle],
+        types: dict[str, type],
+        masks: Masks,
     ):
         self.node, self.kernel, self.handles = node, kernel, handles
         self.caller = kernel.caller()
+        self.masks = masks
         self.tensors = [handles[name].stored for name in kernel.tensors]
         pairs = zip(kernel.tensors, kernel.written, strict=True)
         self.written = [name for name, written in pairs if written]
@@ -99,7 +110,9 @@ class _Plan:
         for name, handle in self._handles:
             if get(name) is not handle.value or not handle.is_current():
                 return False
-        return all(type(get(name)) is kind for name, kind in self._types)
+        return all(type(get(name)) is kind for name, kind in self._types) and all(
+            get(name) == mask for name, mask in self.masks
+        )
 
 
 class Session:
@@ -128,6 +141,7 @@ class Session:
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
         self._plans: dict[int, list[_Plan]] = {}
+        self._masked: dict[Any, tuple[KernelNode, KernelNode]] = {}
         self._free: dict[int, tuple[KernelNode, tuple[Variable, ...]]] = {}
 
     # ------------------------------------------------------------------------------------ variables
@@ -188,6 +202,8 @@ class Session:
 
     def _run_anew(self, node: KernelNode, environment: Environment) -> Any:
         """Run a kernel on values it was not run on last time."""
+        original = node
+        node, masks = self._with_masks(node, environment)
         handles, numbers = self._bind(node, environment)
         if self.engine == "denote":
             return self._denote(node, environment, handles)
@@ -210,8 +226,8 @@ class Session:
             self._publish(name, handles[name], environment)
         if self.engine == "native":
             types = {name: type(value) for name, value in numbers.items()}
-            plans = self._plans.setdefault(id(node), [])
-            plans.insert(0, _Plan(node, kernel, handles, types))
+            plans = self._plans.setdefault(id(original), [])
+            plans.insert(0, _Plan(original, kernel, handles, types, masks))
             del plans[_PLANS:]
         return self._yielded(kernel.normalized.yields, environment)
 
@@ -227,6 +243,20 @@ class Session:
         else:
             steps = kernel.run_residual(tensors, values)
         self.observer.finished(KernelEvent(node, kernel), steps)
+
+    def _with_masks(self, node: KernelNode, environment: Environment) -> tuple[KernelNode, Masks]:
+        """A kernel with the masks that names are bound to in the names' places."""
+        names = [v.name for v in self._free_names(node) if environment.has(v.name)]
+        bound = ((name, environment.get(name)) for name in names)
+        masks = tuple((name, value) for name, value in bound if isinstance(value, MaskValue))
+        if not masks:
+            return node, ()
+        key = (id(node), masks)
+        if key not in self._masked:
+            calls: dict[Node, Node] = {Variable(name): mask.call for name, mask in masks}
+            program = substitute(node.program, calls)
+            self._masked[key] = (node, KernelNode(program, span=node.span))
+        return self._masked[key][1], masks
 
     def _bind(
         self, node: KernelNode, environment: Environment

@@ -42,6 +42,18 @@ class LevelName:
         return self.name
 
 
+@dataclass(frozen=True)
+class MaskName:
+    """What makes masks: `UpTriMask`."""
+
+    name: str
+
+    kind: ClassVar[str] = "a mask's name"
+
+    def __str__(self) -> str:
+        return self.name
+
+
 @cache
 def signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from finchlang.algebra import OPERATORS, Operator, literal_type
 from finchlang.script.builtins import BUILTINS, Builtin, level_or_scalar
-from finchlang.script.callables import FinchFunction, LevelName, check_call, faults
+from finchlang.script.callables import FinchFunction, LevelName, MaskName, check_call, faults
 from finchlang.script.environment import Environment, assigned_names
 from finchlang.script.indexing import ALL, set_subscript, subscript
 from finchlang.script.show import kind_of, text
@@ -54,6 +54,7 @@ from finchlang.syntax import (
     While,
 )
 from finchlang.tensors.formats import LEVELS
+from finchlang.tensors.masks import MASKS, MaskValue
 from finchlang.types import TYPES, Type
 
 #: how deeply calls of a script's functions may nest, and the frames of Python's that may take
@@ -155,6 +156,8 @@ class Evaluator:
             return BUILTINS[name]
         if name in LEVELS:
             return LevelName(name)
+        if name in MASKS:
+            return MaskName(name)
         found = TYPES.get(name) or OPERATORS.get(name)
         if found is None:
             known = {*env.names(), *BUILTINS, *LEVELS, *TYPES, *OPERATORS}
@@ -233,6 +236,9 @@ class Evaluator:
         if isinstance(function, LevelName):
             with faults(span, function.name):
                 return level_or_scalar(function.name, function.parameters, tuple(args))
+        if isinstance(function, MaskName):
+            with faults(span, f"`{function.name}`"):
+                return MaskValue(function.name, tuple(args))
         if isinstance(function, FinchFunction):
             return self.enter(function, args, span)
         raise FinchError("type", f"{kind_of(function)} is no function", span)

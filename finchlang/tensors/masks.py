@@ -13,6 +13,7 @@ from finchlang.host.build import add, maximum, minimum, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence
+from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Node, Variable
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import TensorLike
@@ -35,6 +36,28 @@ class MaskKind:
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(self.parameters)})"
+
+
+@dataclass(frozen=True)
+class MaskValue:
+    """What `UpTriMask()` or `splitmask(n, p)` is to a script: kernels have the mask in its name's
+    place."""
+
+    name: str
+    args: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        kind = MASKS[self.name]
+        if len(self.args) != len(kind.parameters) or any(type(a) is not int for a in self.args):
+            raise FinchError("type", f"a mask is made by {kind}, of integers")
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.args))})"
+
+    @property
+    def call(self) -> Call:
+        """The mask as a program writes it."""
+        return Call(Variable(self.name), tuple(Literal(a) for a in self.args))
 
 
 @dataclass(frozen=True, slots=True)
