@@ -11,10 +11,16 @@ import scipy.sparse as sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_samples import checked, compiled
+from level_kernels import result, tensor
 
 from finchlang.host.build import ONE, ZERO, const, op
 from finchlang.host.execute import run_residual
+from finchlang.kernel import Kernel
+from finchlang.native.analysis import forwarded_fills
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
+from finchlang.parse import parse_kernel
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.tensor import Tensor
 from finchlang.types import (
     TYPES,
     Bool,
@@ -216,3 +222,32 @@ def test_inner_product_is_vectorised_and_unoptimised_text_is_plain() -> None:
 
 def test_growable_buffers_stay_in_registers() -> None:
     assert "alloca" not in llvm_text(samples.union())
+
+
+# ---------------------------------------------------------------------------- fills that are forwarded
+
+
+def forwards(text: str, **formats: str) -> bool:
+    """Whether the fill of an output goes into the loop after it."""
+    known = {name: parse_format(format) for name, format in formats.items()}
+    return bool(forwarded_fills(Kernel(parse_kernel(f"begin\n{text}\nend"), known).residual.body))
+
+
+def test_a_fill_goes_into_the_loop_that_visits_each_entry() -> None:
+    vector, rows = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
+    formats = {"y": vector, "x": vector, "A": rows}
+    assert forwards("y .= 0; for i=_, j=_ y[i] += A[j, i] * x[j] end", **formats)
+    assert not forwards("y .= 0; for j=_, i=_ y[i] += A[i, j] * x[j] end", **formats)
+    assert not forwards("y .= 0; for k=1:2, i=_ y[i] += x[i] * k end", y=vector, x=vector)
+    assert not forwards("y .= 0; for i=2:3 y[i] += coalesce(x[~i], 0) end", y=vector, x=vector)
+
+
+@pytest.mark.parametrize(("loop", "times"), [("i=_", 1), ("k=1:2, i=_", 2), ("k=1:0, i=_", 0)])
+@pytest.mark.parametrize("value", ["x[i]", "x[i] * x[i]"])
+@pytest.mark.parametrize("condition", ["true", "x[i] > 2"])
+def test_forwarded_fills_fill(loop: str, times: int, value: str, condition: str) -> None:
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    text = f"y .= 7.0; for {loop} if {condition} y[i] += {value} end end"
+    tensors = {"x": tensor(x, "Dense(Element(0.0))"), "y": Tensor("Dense(Element(0.0))", 9)}
+    taken = np.where((x > 2) | (condition == "true"), x if value == "x[i]" else x * x, 0)
+    np.testing.assert_array_equal(result(text, tensors, "y"), 7 + times * taken)

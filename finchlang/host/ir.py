@@ -93,8 +93,9 @@ class Op(Expr):
 #: equal argument types and give Bool; `select` is (Bool, T, T); `cast` takes any type to `type`.
 #: `and`/`or`/`xor`/`not` are logical on Bool and bitwise on integers. `idiv` truncates, `irem`
 #: has the dividend's sign, and both give 0 for a divisor 0 (as NumPy does). `ipow` is integer
-#: power by an Int64 exponent (a negative one gives the whole part: 0, but for 1 and -1). `shr` keeps the sign of signed
-#: integers; a shift count of the width or more gives 0 (or all sign bits). `min`/`max` let NaN win.
+#: power by an Int64 exponent (a negative one gives the whole part: 0, but for 1 and -1). `shr`
+#: keeps the sign of signed integers; a shift count of the width or more gives 0 (or all sign
+#: bits). `min`/`max` let NaN win.
 #: float → integer `cast` truncates and saturates; NaN gives 0.
 OPS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "fdiv", "idiv", "irem", "ipow", "fpow", "fmod"), 2),

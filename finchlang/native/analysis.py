@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from finchlang.host.build import ONE, ZERO, op, split_sum
 from finchlang.host.ir import (
+    Buffer,
     Code,
     Expr,
     Fill,
@@ -19,6 +21,7 @@ from finchlang.host.ir import (
     Sort,
     Stmt,
     Store,
+    Var,
     While,
 )
 
@@ -55,6 +58,43 @@ def is_indirect(code: Code) -> bool:
         if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
             read.add(statement.variable)
     return False
+
+
+def forwarded_fills(code: Code) -> dict[int, Fill]:
+    """Loops that visit each entry of an array once, in order, right after it was filled: each step
+    may then fill its own entry, which stays in a register. By the loop's id, the fill that this
+    makes superfluous."""
+    found: dict[int, Fill] = {}
+    statements = code.statements
+    for number, fill in enumerate(statements):
+        if isinstance(fill, Fill) and fill.start is ZERO:
+            rest = (s for s in statements[number + 1 :] if _touches(s, fill.buffer))
+            loop = next(rest, None)
+            if isinstance(loop, For) and id(loop) not in found and _visits_each(loop, fill):
+                found[id(loop)] = fill
+    return found
+
+
+def _touches(statement: Stmt, buffer: Buffer) -> bool:
+    return any(getattr(s, "buffer", None) is buffer for s in walk(Code((statement,))))
+
+
+def _visits_each(loop: For, fill: Fill) -> bool:
+    """Whether step i of `loop`, from 1 to the number of entries filled, uses entry i - 1 only."""
+    if loop.start is not ONE or _resolved(loop.stop) != _resolved(fill.stop):
+        return False
+    place = op("sub", loop.variable, ONE)
+    uses = [s for s in walk(loop.body) if getattr(s, "buffer", None) is fill.buffer]
+    return all(isinstance(s, (Load, Store)) and s.index is place for s in uses)
+
+
+def _resolved(expr: Expr) -> tuple[Expr | None, int]:
+    """`expr` as a sum of an expression that no variable stands for, and a constant."""
+    base, constant = split_sum(expr)
+    while isinstance(base, Var) and base.definition is not None:
+        base, more = split_sum(base.definition)
+        constant += more
+    return base, constant
 
 
 #: operators that cost no more than a branch does

@@ -7,28 +7,31 @@ code fast:
   not change what is loaded from another. Loads from frozen buffers are `!invariant.load`.
 - Address and capacity of a growable buffer are locals (promoted to registers); whether there is
   room is one comparison, and moving to larger memory is a cold call.
-- An interrupt is looked for once per about 2^20 steps. An innermost counted loop runs in chunks of
-  that many iterations, so that inside a chunk there is nothing but the body; other loops take
-  the work done inside them from a budget, and look when it is used up. A loop in a loop that reads
-  or writes an array at each step, as over the entries of a row, cannot be very long and has no
-  chunks: they would make SpMV with 10 entries in a row 1.2 times slower. The budget costs 0-6 %.
+- Whether there is an interrupt is asked rarely, and not in inner loops (`emit_polling.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from finchlang.host import ir
 from finchlang.host.ir import Code, Const, Residual, Stmt
 from finchlang.native import library
-from finchlang.native.analysis import is_cheap, is_heavy, is_indirect, runs_along_array
+from finchlang.native.analysis import (
+    forwarded_fills,
+    is_cheap,
+    is_heavy,
+    is_indirect,
+    runs_along_array,
+)
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
-from finchlang.native.function import Array, FunctionText
+from finchlang.native.emit_polling import CHUNK, Polling
+from finchlang.native.function import Array
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.module import Module
 from finchlang.source import Bug
 from finchlang.types import Int64, Type
-
-#: Steps between two looks for an interrupt.
-CHUNK = 1 << 20
 
 
 def emit(residual: Residual) -> str:
@@ -46,10 +49,12 @@ def emit_procedure(procedure: Residual) -> str:
     return module.text()
 
 
-class _Function(FunctionText):
+class _Function(Polling):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
     is_procedure = False
+    #: see `forwarded_fills`, for the statements being emitted
+    forwarded: Mapping[int, ir.Fill] = MappingProxyType({})
 
     # -------------------------------------------------------------------------------- functions
 
@@ -108,9 +113,13 @@ class _Function(FunctionText):
 
     def emit_code(self, code: Code) -> None:
         """The statements of `code`; what they bind is forgotten behind them."""
-        known = len(self.bound)
+        known, outer = len(self.bound), self.forwarded
+        self.forwarded = forwarded_fills(code)
+        superfluous = set(map(id, self.forwarded.values()))
         for statement in code.statements:
-            self.emit_statement(statement)
+            if id(statement) not in superfluous:
+                self.emit_statement(statement)
+        self.forwarded = outer
         self.forget(known)
 
     def emit_statement(self, statement: Stmt) -> None:
@@ -187,8 +196,13 @@ class _Function(FunctionText):
         self.emit_code(statement.body)
         self.depth -= 1
         self.forget(known)
+        is_inner = self.depth > 0 and not is_heavy(statement.body)
+        if is_inner and self.is_timed:
+            self.jump(test)
+            self.start(end)
+            return
         self.spend("1")
-        if self.depth == 0 or is_heavy(statement.body):
+        if not is_inner:
             self.poll_if_spent(test)
             self.start(end)
             return
@@ -203,10 +217,17 @@ class _Function(FunctionText):
         enter, end = self.labels("enter", "end")
         self.choose(self.new(f"icmp sle i64 {first}, {last}"), enter, end)
         self.start(enter)
-        if not self.polls or is_heavy(statement.body):
-            self.count_up(statement, first, last, polls=self.polls)
+        if not self.polls:
+            self.count_up(statement, first, last, polls=False)
+        elif is_heavy(statement.body):
+            if self.depth == 0 and not self.is_procedure:
+                self.count_in_timed_chunks(statement, first, last)
+            else:
+                was_timed, self.is_timed = self.is_timed, False
+                self.count_up(statement, first, last, polls=True)
+                self.is_timed = was_timed
         else:
-            if self.depth > 0:
+            if self.depth > 0 and not (self.is_timed and runs_along_array(statement)):
                 self.spend(self.new(f"sub i64 {last}, {first}"))
             if self.depth > 0 and runs_along_array(statement):
                 self.count_up(statement, first, last, polls=False)
@@ -224,6 +245,10 @@ class _Function(FunctionText):
         self.do(f"{i} = phi i64 [ {first}, %{before} ], [ {next_i}, %{latch} ]")
         known = len(self.bound)
         self.bind(statement.variable, i)
+        fill = self.forwarded.get(id(statement))
+        if fill is not None:
+            place = self.new(f"sub i64 {i}, 1")
+            self.store(fill.buffer, place, self.value(fill.value))
         self.depth += 1
         self.emit_code(statement.body)
         self.depth -= 1
@@ -240,51 +265,6 @@ class _Function(FunctionText):
         hint = self.module.no_interleaving() if is_short else ""
         self.do(f"br i1 {at_last}, label %{done}, label %{body}{hint}")
         self.start(done)
-
-    def count_in_chunks(self, statement: ir.For, first: str, last: str) -> None:
-        """The loop in chunks, with a look for an interrupt between two of them."""
-        chunk, more, end = self.labels("chunk", "more", "end")
-        before, next_low = self.block, self.name()
-        self.jump(chunk)
-        self.start(chunk)
-        low = self.new(f"phi i64 [ {first}, %{before} ], [ {next_low}, %{more} ]")
-        reach = self.new(f"add i64 {low}, {CHUNK - 1}")
-        self.declare("i64", "llvm.smin.i64", "i64, i64")
-        stop = self.new(f"call i64 @llvm.smin.i64(i64 {reach}, i64 {last})")
-        self.count_up(statement, low, stop, polls=False)
-        self.choose(self.new(f"icmp slt i64 {stop}, {last}"), more, end, cold=True)
-        self.start(more)
-        self.do(f"{next_low} = add nsw i64 {stop}, 1")
-        self.poll(chunk)
-        self.start(end)
-
-    def spend(self, amount: str) -> None:
-        """Take `amount` steps from the budget."""
-        if self.polls:
-            budget = self.new(f"load i64, ptr {self.budget}")
-            rest = self.new(f"sub i64 {budget}, {amount}")
-            self.do(f"store i64 {rest}, ptr {self.budget}")
-
-    def poll_if_spent(self, target: str) -> None:
-        """Go on at `target`, looking for an interrupt if the budget is used up."""
-        if not self.polls:
-            self.jump(target)
-            return
-        (look,) = self.labels("look")
-        rest = self.new(f"load i64, ptr {self.budget}")
-        self.choose(self.new(f"icmp slt i64 {rest}, 0"), look, target, cold=True)
-        self.start(look)
-        self.do(f"store i64 {CHUNK}, ptr {self.budget}")
-        self.poll(target)
-
-    def poll(self, target: str) -> None:
-        """Look for an interrupt. The attributes say that a signal handler leaves our arrays alone,
-        so that they can be kept in registers across the call."""
-        attributes = "cold nounwind memory(inaccessiblemem: readwrite)"
-        self.module.declare("i32", "PyErr_CheckSignals", "", attributes)
-        signal = self.new("call i32 @PyErr_CheckSignals()")
-        raised = self.new(f"icmp ne i32 {signal}, 0")
-        self.choose(raised, self.leave(INTERRUPTED), target, cold=True)
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()

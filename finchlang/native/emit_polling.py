@@ -1,0 +1,120 @@
+"""Looking for an interrupt (Ctrl-C) while a kernel runs: often enough to leave within a second, and so
+rarely that it costs nothing.
+
+- An outermost loop with loops in it looks after a number of steps that it adapts, so that a
+  quarter of a millisecond to a few pass between two looks; its steps count nothing.
+- An innermost counted loop runs in chunks of 2^20 iterations, with nothing but the body inside. One
+  in another loop that reads or writes an array at each step, as over the entries of a row, cannot be
+  very long and has no chunks: they would make SpMV with 10 entries in a row 1.2 times slower.
+- Other loops take the work done inside them from a budget of 2^20 steps, and look when it is used up.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from finchlang.host import ir
+from finchlang.native.function import FunctionText
+from finchlang.native.layout import INTERRUPTED
+
+#: Steps between two looks for an interrupt.
+CHUNK = 1 << 20
+#: An outermost loop with loops in it looks after so many steps: at first, and at most,
+TIMED_STEPS = 64, 4096
+#: as many as take more than the first number of cycles, and less than the second.
+TIMED_CYCLES = 1 << 19, 1 << 22
+
+
+class Polling(FunctionText):
+    """A function being written that looks for interrupts."""
+
+    #: whether the innermost loop around runs in chunks of a certain time
+    is_timed = False
+
+    @abstractmethod
+    def count_up(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
+        """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
+
+    def count_in_chunks(self, statement: ir.For, first: str, last: str) -> None:
+        """The loop in chunks, with a look for an interrupt between two of them."""
+        chunk, more, end = self.labels("chunk", "more", "end")
+        before, next_low = self.block, self.name()
+        self.jump(chunk)
+        self.start(chunk)
+        low = self.new(f"phi i64 [ {first}, %{before} ], [ {next_low}, %{more} ]")
+        reach = self.new(f"add i64 {low}, {CHUNK - 1}")
+        self.declare("i64", "llvm.smin.i64", "i64, i64")
+        stop = self.new(f"call i64 @llvm.smin.i64(i64 {reach}, i64 {last})")
+        self.count_up(statement, low, stop, polls=False)
+        self.choose(self.new(f"icmp slt i64 {stop}, {last}"), more, end, cold=True)
+        self.start(more)
+        self.do(f"{next_low} = add nsw i64 {stop}, 1")
+        self.poll(chunk)
+        self.start(end)
+
+    def count_in_timed_chunks(self, statement: ir.For, first: str, last: str) -> None:
+        """The loop in chunks, with a look for an interrupt between two of them, as long as keeps the
+        time of a chunk between a quarter of a millisecond and a few: the steps need not count
+        what they do."""
+        chunk, more, end = self.labels("chunk", "more", "end")
+        before, next_low, length = self.block, self.name(), self.local("i64")
+        self.declare("i64", "llvm.smin.i64", "i64, i64")
+        self.declare("i64", "llvm.readcyclecounter", "")
+        self.do(f"store i64 {TIMED_STEPS[0]}, ptr {length}")
+        self.jump(chunk)
+        self.start(chunk)
+        low = self.new(f"phi i64 [ {first}, %{before} ], [ {next_low}, %{more} ]")
+        steps = self.new(f"load i64, ptr {length}")
+        reach = self.new(f"add i64 {low}, {self.new(f'sub i64 {steps}, 1')}")
+        stop = self.new(f"call i64 @llvm.smin.i64(i64 {reach}, i64 {last})")
+        start = self.new("call i64 @llvm.readcyclecounter()")
+        self.is_timed = True
+        self.count_up(statement, low, stop, polls=False)
+        self.is_timed = False
+        self.choose(self.new(f"icmp slt i64 {stop}, {last}"), more, end, cold=True)
+        self.start(more)
+        now = self.new("call i64 @llvm.readcyclecounter()")
+        elapsed = self.new(f"sub i64 {now}, {start}")
+        self.do(f"store i64 {self.adapted(steps, elapsed)}, ptr {length}")
+        self.do(f"{next_low} = add nsw i64 {stop}, 1")
+        self.poll(chunk)
+        self.start(end)
+
+    def adapted(self, steps: str, elapsed: str) -> str:
+        """How many steps the next chunk has: twice as many after a short time, half as many after
+        a long one."""
+        twice = self.new(f"shl i64 {steps}, 1")
+        more = self.new(f"call i64 @llvm.smin.i64(i64 {twice}, i64 {TIMED_STEPS[1]})")
+        half = self.new(f"lshr i64 {self.new(f'add i64 {steps}, 1')}, 1")
+        short = self.new(f"icmp ult i64 {elapsed}, {TIMED_CYCLES[0]}")
+        long = self.new(f"icmp ugt i64 {elapsed}, {TIMED_CYCLES[1]}")
+        less = self.new(f"select i1 {long}, i64 {half}, i64 {steps}")
+        return self.new(f"select i1 {short}, i64 {more}, i64 {less}")
+
+    def spend(self, amount: str) -> None:
+        """Take `amount` steps from the budget."""
+        if self.polls:
+            budget = self.new(f"load i64, ptr {self.budget}")
+            rest = self.new(f"sub i64 {budget}, {amount}")
+            self.do(f"store i64 {rest}, ptr {self.budget}")
+
+    def poll_if_spent(self, target: str) -> None:
+        """Go on at `target`, looking for an interrupt if the budget is used up."""
+        if not self.polls:
+            self.jump(target)
+            return
+        (look,) = self.labels("look")
+        rest = self.new(f"load i64, ptr {self.budget}")
+        self.choose(self.new(f"icmp slt i64 {rest}, 0"), look, target, cold=True)
+        self.start(look)
+        self.do(f"store i64 {CHUNK}, ptr {self.budget}")
+        self.poll(target)
+
+    def poll(self, target: str) -> None:
+        """Look for an interrupt. The attributes say that a signal handler leaves our arrays alone,
+        so that they can be kept in registers across the call."""
+        attributes = "cold nounwind memory(inaccessiblemem: readwrite)"
+        self.module.declare("i32", "PyErr_CheckSignals", "", attributes)
+        signal = self.new("call i32 @PyErr_CheckSignals()")
+        raised = self.new(f"icmp ne i32 {signal}, 0")
+        self.choose(raised, self.leave(INTERRUPTED), target, cold=True)

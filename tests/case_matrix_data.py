@@ -1,0 +1,111 @@
+"""Small random arrays that a nest of levels can hold, for the matrix of cases."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import numpy as np
+
+from finchlang.tensors.level import Level
+from finchlang.tensors.tensor import Tensor, mirrored_modes
+
+#: the stored halves of packed matrices
+HALVES = {
+    "UpperTriangular": lambda i, j: i <= j,
+    "LowerTriangular": lambda i, j: i >= j,
+    "Symmetric": lambda i, j: i <= j,
+}
+VALUES: dict[str, tuple[Any, ...]] = {
+    "float": (1.0, 2.0, 3.0, 0.0, -1.0),
+    "int": (1, 2, 3, 0, -1),
+    "uint": (1, 2, 3, 0),
+    "bool": (True, False),
+}
+
+
+def values_of(format: Level) -> tuple[Any, ...]:
+    """What a tensor may hold here apart from its fill."""
+    return tuple(v for v in VALUES[format.element_type.kind] if v != format.fill.value)
+
+
+class Sampler:
+    """Random contents of formats; of density 1 everything, without repetitions. What `is_written`
+    element by element has only runs that a SparseInterval can join: not where a mask cuts them in
+    unequal pieces (`is_masked`), nor over levels that cannot be read while they are written."""
+
+    def __init__(
+        self, seed: int, density: float, is_written: bool = False, is_masked: bool = False
+    ):
+        self.random = random.Random(seed)
+        self.density, self.is_written, self.is_masked = density, is_written, is_masked
+
+    def array(self, format: Level, shape: tuple[int, ...]) -> np.ndarray:
+        """Of packed matrices, only the half they store is filled."""
+        return self._fiber(format, format, shape)
+
+    def _fiber(self, format: Level, level: Level, shape: tuple[int, ...]) -> np.ndarray:
+        dtype = format.element_type.dtype
+        if level.is_leaf:
+            return np.array(self.random.choice(values_of(format)), dtype)
+        array = np.full(shape, format.fill.value, dtype)
+        name, last = type(level).__name__, shape[-1]
+        rest = shape[: len(shape) - level.modes]
+
+        def fiber() -> np.ndarray:
+            return self._fiber(format, level.child, rest)
+
+        if level.modes == 2:
+            for i, j in itertools.product(*map(range, shape[-2:])):
+                if self._chance() and HALVES.get(name, lambda *_: True)(i, j):
+                    array[..., i, j] = fiber()
+        elif name == "SparsePinpoint":
+            if last and self._chance():
+                array[..., self.random.randrange(last)] = fiber()
+        elif name == "SparseInterval":
+            if last and self._chance():
+                start = self.random.randrange(last)
+                stop = self.random.randint(start + 1, last)
+                if self.is_written and (self.is_masked or not _is_plain(level.child)):
+                    stop = start + 1
+                array[..., start:stop] = fiber()[..., None]
+        else:
+            for j in range(last):
+                if j and self.density < 1 and self.random.random() < 0.3:
+                    array[..., j] = array[..., j - 1]
+                elif self._chance():
+                    array[..., j] = fiber()
+        return array
+
+    def _chance(self) -> bool:
+        return self.random.random() < self.density
+
+
+def _is_plain(level: Level) -> bool:
+    return level.is_leaf or (type(level).__name__ == "Dense" and _is_plain(level.child))
+
+
+def mirrored(array: np.ndarray, format: Level) -> np.ndarray:
+    """The array with what the levels Symmetric below and above the diagonal have in common."""
+    for a, b in mirrored_modes(Tensor(format)):
+        array = np.where(array == format.fill.value, array.swapaxes(a, b), array)
+    return array
+
+
+def mapped(array: np.ndarray, source: Level, target: Level) -> np.ndarray:
+    """The array in the target's type: its fill where `array` has the source's, elsewhere values
+    that depend on those of `array` alone, so that runs stay runs."""
+    others = values_of(target)
+    found = np.full(array.shape, target.fill.value, target.element_type.dtype)
+    for k, value in enumerate(values_of(source)):
+        found[array == value] = others[(k + 1) % len(others)]
+    return found
+
+
+def tensor(array: np.ndarray, format: Level, stores_fill: bool = False) -> Tensor:
+    """A tensor that stores what differs from the fill and, if asked to, every second entry."""
+    if not stores_fill:
+        return Tensor.from_numpy(array, format)
+    stored = (array != format.fill.value) | (np.arange(array.size).reshape(array.shape) % 2 == 0)
+    return Tensor.from_coo(format, array.shape, list(np.nonzero(stored)), array[stored])
