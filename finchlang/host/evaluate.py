@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from finchlang.host.ir import Const, Expr, Op, Var
 from finchlang.types import Bool, Type
 
 
@@ -136,3 +137,20 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
     if name in ("floor", "ceil", "trunc", "round", "abs") and result.is_integer:
         return result.wrap(abs(args[0]) if name == "abs" else args[0])
     return result.wrap(_PLAIN[name](*args))
+
+
+def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[[Sequence[Any]], Any]:
+    """`expr` as a function of the values of its variables."""
+    if isinstance(expr, Const):
+        value = expr.value
+        return lambda values: value
+    if isinstance(expr, Var):
+        place = next(k for k, variable in enumerate(variables) if variable is expr)
+        return lambda values: values[place]
+    assert isinstance(expr, Op)
+    name, type, operand = expr.name, expr.type, expr.args[0].type
+    parts = [as_function(a, variables) for a in expr.args]
+    if name == "select":
+        condition, then, otherwise = parts
+        return lambda values: then(values) if condition(values) else otherwise(values)
+    return lambda values: apply(name, type, operand, [part(values) for part in parts])

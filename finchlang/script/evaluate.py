@@ -22,6 +22,7 @@ from finchlang.script.values import (
     dense,
     is_array,
     number,
+    on_plain_numbers,
     operate,
     plain,
     truth,
@@ -202,6 +203,10 @@ class Evaluator:
             return self.lazy(op.name, node.args, env)
         function = self.value(op, env)
         args = [self.value(arg, env) for arg in node.args]
+        if type(function) is Operator and type(node) is Call:
+            quick = on_plain_numbers(function, tuple(map(type, args)))
+            if quick is not None:
+                return quick(args)
         keywords = {}
         if isinstance(node, KeywordCall):
             keywords = {name: self.value(value, env) for name, value in node.keywords}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
 from finchlang.algebra import Operator
-from finchlang.host.build import const
-from finchlang.host.ir import Const
+from finchlang.host.evaluate import as_function
+from finchlang.host.ir import Var
 from finchlang.script.show import kind_of, size_text, text
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING
@@ -90,6 +90,23 @@ def dense(value: Any) -> np.ndarray:
     return value if isinstance(value, np.ndarray) else value.to_numpy()
 
 
+#: the Python types that numbers of these types are in scripts
+_PLAIN = {int: Int64, float: Float64, bool: Bool}
+
+
+@lru_cache(maxsize=1024)
+def on_plain_numbers(op: Operator, kinds: tuple[type, ...]) -> Callable[[list[Any]], Any] | None:
+    """What an operator does to Python's own numbers of these types, if the result is one, too."""
+    types = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN)
+    if len(types) < len(kinds) or not op.arity[0] <= len(kinds) <= op.arity[1]:
+        return None
+    try:
+        function, result = _on_types(op, types)
+    except FinchError:  # is said where the operator stands
+        return None
+    return function if result in _PLAIN.values() else None
+
+
 def operate(op: Operator, args: list[Any]) -> Any:
     """An operator of the table on values: numbers as the table says; sums and multiples of arrays;
     comparisons of anything; `*` joins strings."""
@@ -115,16 +132,22 @@ def operate(op: Operator, args: list[Any]) -> Any:
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
     low, high = op.arity
-    consts: list[Any] = [const(a, type_of_value(a)) for a in args]
     if op.associative and len(args) > high:
-        result = reduce(op.build, consts)
-    elif low <= len(args) <= high:
-        result = op.build(*consts)
-    else:
+        return reduce(lambda a, b: _on_numbers(op, [a, b]), args)
+    if not low <= len(args) <= high:
         count = str(low) if low == high else f"{low} to {high}"
         raise FinchError("type", f"`{op.name}` takes {count} arguments, {len(args)} are given")
-    assert isinstance(result, Const)
-    return number(result.value, result.type)
+    types: Any = tuple([type_of_value(a) for a in args])
+    function, result = _on_types(op, types)
+    return number(function([t.wrap(a) for t, a in zip(types, args, strict=True)]), result)
+
+
+@lru_cache(maxsize=1024)
+def _on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[[list[Any]], Any], Type]:
+    """An operator on numbers of these types as a Python function, and the type of its result."""
+    variables = [Var("x", type) for type in types]
+    expr = op.build(*variables)
+    return as_function(expr, variables), expr.type
 
 
 def _on_arrays(name: str, args: list[Any]) -> Any:
