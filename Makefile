@@ -30,7 +30,8 @@ contract: $(INSTALLED)  ## who may import whom, and how long a file may be
 
 check: lint contract test  ## what must pass before a change lands
 
-bench: $(INSTALLED)  ## a table of times, and the performance goals
+bench: $(INSTALLED)  ## a table of times beside other libraries and C, and the performance goals
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m pytest -q tests/benchmarks $(PYTEST_ARGS)
 
 format: $(INSTALLED)

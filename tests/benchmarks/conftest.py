@@ -1,60 +1,64 @@
-"""Collects what the benchmarks measure, and prints it as one table at the end."""
+"""One thread for everybody, the options, the meter, and the table at the end.
+
+    python -m pytest tests/benchmarks [-k NAME] [--quick] [--results FOLDER]
+
+`--quick` takes fewer data sets and shorter races; `--results FOLDER` (or FINCH_BENCH_RESULTS) also
+writes RESULTS.md and results.svg.
+"""
 
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Callable
-from time import perf_counter
+import shlex
+from pathlib import Path
 from typing import Any
 
-import numpy
-import pytest
-import scipy
+for _name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "VECLIB_MAXIMUM"):  # before anyone starts threads
+    os.environ[f"{_name}_NUM_THREADS"] = "1"
+os.environ["FINCH_CACHE_DIR"] = ""  # what is compiled is compiled in this process
 
-ROWS: list[tuple[str, str, str, str]] = []
+import pytest  # noqa: E402
+from meter import Meter  # noqa: E402
+from report import summary_lines, write_results  # noqa: E402
 
-
-def seconds(value: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= factor:
-            return f"{value / factor:.3g} {unit}"
-    return f"{value * 1e9:.3g} ns"
+METER = pytest.StashKey[Meter]()
 
 
-class Meter:
-    """Measures; each method adds a row to the table."""
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--quick", action="store_true", help="fewer data sets and shorter races")
+    parser.addoption("--results", metavar="FOLDER", help="write RESULTS.md and results.svg there")
 
-    def race(self, name: str, ours: Callable[[], Any], peer: Callable[[], Any], runs: int) -> float:
-        """The ratio ours / peer of the least times of `runs` runs, taken in turn."""
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(runs):
-            for function, found in ((ours, times[0]), (peer, times[1])):
-                start = perf_counter()
-                function()
-                found.append(perf_counter() - start)
-        mine, theirs = min(times[0]), min(times[1])
-        ROWS.append((name, seconds(mine), seconds(theirs), f"{mine / theirs:.2f}"))
-        return mine / theirs
 
-    def once(self, name: str, samples: list[float]) -> None:
-        """The median of durations measured elsewhere."""
-        middle = sorted(samples)[len(samples) // 2]
-        ROWS.append((name, seconds(middle), "", ""))
+def pytest_configure(config: Any) -> None:
+    config.stash[METER] = Meter(seconds=0.2 if config.getoption("quick", False) else 0.6)
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """With --quick, one seed is enough."""
+    if config.getoption("quick", False):
+        items[:] = [item for item in items if not _is_second_seed(item)]
+
+
+def _is_second_seed(item: Any) -> bool:
+    parameters = getattr(item, "callspec", None)
+    return parameters is not None and any(
+        str(value).endswith("seed 2") for value in parameters.params.values()
+    )
 
 
 @pytest.fixture
-def meter() -> Meter:
-    return Meter()
+def meter(request: Any) -> Meter:
+    return request.config.stash[METER]
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if not ROWS:
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    meter = config.stash[METER]
+    if not meter.rows:
         return
-    write = terminalreporter.write_line
-    versions = f"numpy {numpy.__version__}, scipy {scipy.__version__}"
-    write(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores; {versions}")
-    head = ("workload", "ours", "peer", "ours / peer")
-    widths = [max(len(row[k]) for row in [head, *ROWS]) for k in range(4)]
-    for row in (head, *ROWS):
-        write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    for line in summary_lines(meter):
+        terminalreporter.write_line(line)
+    folder = config.getoption("results") or os.environ.get("FINCH_BENCH_RESULTS")
+    if folder:
+        command = shlex.join(["python", "-m", "pytest", *config.invocation_params.args])
+        write_results(meter, Path(folder), command)
+        terminalreporter.write_line(f"written: {folder}/RESULTS.md")
