@@ -17,10 +17,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
-
-import llvmlite.binding as llvm
 
 if __package__:
     from tests.campaign import Case, Difference, _compare_meaning, _compare_storage, _run
@@ -34,6 +32,7 @@ if __package__:
         MatrixCase,
         order,
     )
+    from tests.quick_native import compile_quickly
 else:
     from campaign import Case, Difference, _compare_meaning, _compare_storage, _run
     from case_matrix_kernels import (
@@ -46,11 +45,11 @@ else:
         MatrixCase,
         order,
     )
+    from quick_native import compile_quickly
 
 from finchlang.denote import denote
 from finchlang.host.check import check
 from finchlang.kernel import Kernel
-from finchlang.native import jit
 from finchlang.parse import parse_kernel
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor, as_tensor
@@ -292,19 +291,6 @@ def _trim(tensor: Tensor | Scalar) -> None:
             storage[name] = storage[name][:used]
         if not level.is_leaf:
             count = level.child_count(storage, count, size)
-
-
-@cache
-def _quick_machine() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
-
-
-def compile_quickly(patch: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Leave LLVM's passes out, which take most of the time, and are not ours."""
-    patch(jit, "_optimise", lambda module: None)
-    patch(jit, "_target_machine", _quick_machine)
 
 
 def main() -> int:

@@ -1,11 +1,13 @@
-"""What the tests share: `--update-golden`, and the fixture that compares with golden files."""
+"""What the tests share: `--update-golden`, the fixture that compares with golden files, and native
+code that is compiled quickly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from quick_native import compile_quickly
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -14,6 +16,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
+
+
+#: test modules whose native code is always optimised by LLVM; of the others' kernels, one of four
+OPTIMISED = (
+    *("test_native", "test_case_matrix", "test_programs", "test_examples", "test_case_studies"),
+    *("test_cli", "test_session", "test_bad_input", "test_repl", "test_readme", "test_kernels"),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        is_ours = request.path.parent == Path(__file__).parent  # and no benchmark
+        if is_ours and not request.module.__name__.startswith(OPTIMISED):
+            compile_quickly(patch.setattr, some=4)
+        yield
 
 
 @pytest.fixture

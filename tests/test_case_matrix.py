@@ -9,7 +9,7 @@ from pathlib import Path
 
 import case_matrix
 import pytest
-from case_matrix import LIMIT, REASONS, cases, compile_quickly, covering, reason, run_case
+from case_matrix import LIMIT, REASONS, cases, covering, reason, run_case
 from case_matrix_kernels import (
     ACTIONS,
     CONTEXTS,
@@ -19,6 +19,7 @@ from case_matrix_kernels import (
     TWO_MODES,
     MatrixCase,
 )
+from quick_native import compile_quickly
 
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.level import Level

@@ -1,0 +1,33 @@
+"""Native code without LLVM's optimisation, which takes most of the time of a test and is not ours."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from finchlang.host.ir import Residual
+from finchlang.host.listing import text
+from finchlang.native import jit
+
+
+@cache
+def _quick_machine() -> Any:
+    jit._target_machine()  # initialises LLVM
+    return llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
+
+
+def compile_quickly(patch: Callable[[Any, str, Any], None] = setattr, some: int = 0) -> None:
+    """From now on, compile without LLVM's passes, but for one of `some` kernels (0: none), always
+    the same ones. What is compiled so is never kept in the cache on disk."""
+    thorough = jit._cached
+
+    def cached(residual: Residual, emitter: Callable[[Residual], str], store: Any) -> bytes:
+        if some and zlib.crc32(text(residual).encode()) % some == 0:
+            return thorough(residual, emitter, store)
+        return _quick_machine().emit_object(llvm.parse_assembly(emitter(residual)))
+
+    patch(jit, "_cached", cached)
