@@ -1,0 +1,55 @@
+"""The peers: each is None where it is not installed, and computes with one thread where it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def _graphblas() -> ModuleType | None:
+    try:
+        import graphblas  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    graphblas.init("suitesparse", blocking=True)
+    graphblas.ss.config["nthreads"] = 1
+    return graphblas
+
+
+def _opencv() -> ModuleType | None:
+    try:
+        import cv2
+    except ImportError:
+        return None
+    cv2.setNumThreads(1)
+    return cv2
+
+
+def _mkl() -> ModuleType | None:
+    """The wheel of MKL has its library where the loader does not look, under a numbered name."""
+    found = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
+    if found:
+        os.environ.setdefault("MKL_RT", str(found[0]))
+    try:
+        import sparse_dot_mkl  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    sparse_dot_mkl.mkl_set_num_threads(1)
+    return sparse_dot_mkl
+
+
+def _pydata_sparse() -> ModuleType | None:
+    try:
+        import sparse  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return sparse
+
+
+graphblas: Any = _graphblas()
+opencv: Any = _opencv()
+mkl: Any = _mkl()
+pydata_sparse: Any = _pydata_sparse()

@@ -1,0 +1,109 @@
+"""What the benchmarks are held against: ratios of time, ours / theirs, and times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+
+from meter import Row
+
+
+@dataclass(frozen=True)
+class Target:
+    """`limit` holds for the geometric mean over the data sets, or for `each` of them."""
+
+    limit: float
+    each: bool = False
+
+    def figure(self, values: list[float]) -> float:
+        """The figure that `limit` is for."""
+        return max(values) if self.each else geometric_mean(values)
+
+    def __str__(self) -> str:
+        return f"<= {self.limit:g}" + (" each" if self.each else "")
+
+
+def geometric_mean(values: list[float]) -> float:
+    return exp(sum(map(log, values)) / len(values))
+
+
+EACH = True
+RATIOS = {
+    ("SpMV", "expert C"): Target(1.1, EACH),
+    ("SpMV", "MKL"): Target(1.1, EACH),
+    ("SpMV", "SciPy"): Target(0.8),
+    ("SpMV band", "best plain CSR"): Target(0.45),
+    ("SpMV triangle", "best plain CSR"): Target(0.45),
+    ("SpMV blocks", "best plain CSR"): Target(0.7),
+    ("SpMV symmetric", "best plain CSR"): Target(0.7),
+    ("SpMV permutation", "best plain CSR"): Target(0.6),
+    ("SpMV band", "expert C"): Target(1.1, EACH),
+    ("SpMV triangle", "expert C"): Target(1.1, EACH),
+    ("SpMV blocks", "expert C"): Target(1.1, EACH),
+    ("SpMV symmetric", "expert C"): Target(1.1, EACH),
+    ("SpMV permutation", "expert C"): Target(1.1, EACH),
+    ("SpMV band, by columns", "expert C"): Target(1.1, EACH),
+    ("SpMV triangle, by columns", "expert C"): Target(1.1, EACH),
+    ("SpMV blocks, by columns", "expert C"): Target(1.1, EACH),
+    ("SpMV permutation, by columns", "expert C"): Target(1.1, EACH),
+    ("SpGEMM", "SciPy and sort"): Target(0.55),
+    ("SpGEMM", "GraphBLAS"): Target(0.6),
+    ("add", "SciPy"): Target(0.7),
+    ("multiply", "SciPy"): Target(0.5),
+    ("triangles", "GraphBLAS"): Target(0.5),
+    ("triangles", "expert C"): Target(0.3),
+    ("SpMSpV scatter", "expert C"): Target(1.1),
+    ("SpMSpV gallop", "expert C merge"): Target(0.2),
+    ("BFS", "GraphBLAS"): Target(0.5),
+    ("BFS", "SciPy, on RMAT"): Target(0.5),
+    ("Bellman-Ford", "GraphBLAS"): Target(0.3),
+    ("Bellman-Ford", "SciPy, on RMAT"): Target(1.0),
+    ("erosion bits", "OpenCV"): Target(0.2),
+    ("erosion runs, Omniglot", "OpenCV"): Target(0.5),
+    ("erosion runs, magnified", "OpenCV"): Target(0.15),
+    ("histogram", "OpenCV"): Target(0.25),
+    ("histogram, magnified", "OpenCV"): Target(0.12),
+    ("convolution", "OpenCV"): Target(0.2),
+    ("blend", "OpenCV"): Target(0.5),
+    ("SDDMM", "expert C"): Target(1.1),
+    ("MTTKRP", "expert C"): Target(1.1),
+    ("TTV", "expert C"): Target(1.1),
+}
+#: in seconds
+TIMES = {
+    ("compile, cold", "SpMV"): 0.040,
+    ("compile, cold", "Gustavson"): 0.100,
+    ("compile, cold", "the largest example"): 0.500,
+    ("compile, from the disk cache", "SpMV"): 0.005,
+    ("compile, from the disk cache", "Gustavson"): 0.005,
+    ("call, over the bare native call", "SpMV of 10 x 10"): 10e-6,
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one line of the targets; `met` is None where there is no target."""
+
+    workload: str
+    peer: str
+    runs: int
+    mean: float
+    worst: float
+    target: str
+    met: bool | None
+
+
+def verdicts(rows: list[Row]) -> list[Verdict]:
+    """For each workload and peer its ratios (for the rows without one, see `timed`)."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row.ratio is not None:
+            groups.setdefault((row.workload, row.peer), []).append(row.ratio)
+    found = []
+    for (workload, peer), ratios in groups.items():
+        target = RATIOS.get((workload, peer))
+        met = None if target is None else target.figure(ratios) <= target.limit
+        mean, worst = geometric_mean(ratios), max(ratios)
+        name = "" if target is None else str(target)
+        found.append(Verdict(workload, peer, len(ratios), mean, worst, name, met))
+    return found
