@@ -16,6 +16,7 @@ from level_kernels import result, tensor
 from finchlang.host.build import ONE, ZERO, const, op
 from finchlang.host.execute import run_residual
 from finchlang.kernel import Kernel
+from finchlang.native import jit
 from finchlang.native.analysis import forwarded_fills
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
 from finchlang.parse import parse_kernel
@@ -218,6 +219,16 @@ def test_inner_product_is_vectorised_and_unoptimised_text_is_plain() -> None:
     assert "x double>" in llvm_text(samples.inner_product())
     assert "x double>" not in llvm_text(samples.inner_product(), optimised=False)
     assert "entry" in assembly_text(samples.inner_product())
+
+
+def test_large_modules_are_optimised_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "LARGE", 10)
+    text = llvm_text(samples.inner_product())
+    assert "alloca" not in text and "x double>" not in text
+    native, evaluated = np.arange(1.0, 9.0), np.arange(1.0, 9.0)
+    residual = samples.inner_product()
+    found = compile_residual(residual).run([native, native.copy()], [8])[1]
+    assert found == run_residual(residual, [evaluated, evaluated.copy()], [8])[2] == [204.0]
 
 
 def test_growable_buffers_stay_in_registers() -> None:
