@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.calling import Caller, Stored
+from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
@@ -161,6 +162,8 @@ class Kernel:
 
 def _interruptible(run: Any) -> None:
     try:
-        run()
+        with interrupts.noted():
+            run()
+            interrupts.check()
     except KeyboardInterrupt:
         raise FinchError("interrupted", "the kernel was interrupted") from None

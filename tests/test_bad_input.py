@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from finchlang.driver import ENGINES, Session
+from finchlang.driver import ENGINES, Observer, Session
 from finchlang.repl.__main__ import main
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
@@ -339,6 +339,34 @@ def test_an_interrupt_ends_a_kernel(engine: str) -> None:
     assert session["s"].value == 3.0  # as it was before
     session.run("@finch for i = _; s[] += x[i]; end")
     assert session["s"].value == 6.0
+
+
+class Late(Observer):
+    """Lets Ctrl-C come while an object is being cleaned up."""
+
+    traces = True
+
+    def __init__(self) -> None:
+        self.left = 30
+
+    def rule(self, name: str, before: Any, after: Any, depth: int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            Falling()
+
+
+class Falling:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(range(10))
+
+
+def test_an_interrupt_in_a_clean_up_is_not_lost() -> None:
+    session = Session(engine="interpret", observer=Late())
+    session["s"], session["x"] = Scalar(0.0), np.ones(1000)
+    with pytest.raises(FinchError, match="interrupted"):
+        session.run("@finch for i = _; s[] += x[i]; end")
+    assert session["s"].value == 0.0
 
 
 # --------------------------------------------------------------------------------- the command line

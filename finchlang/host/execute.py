@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host import ir
+from finchlang.host import interrupts, ir
 from finchlang.host.build import cast
 from finchlang.host.evaluate import apply
 from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Residual, Var
@@ -146,6 +146,7 @@ class ExecutingHost:
 
     def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
         while True:
+            interrupts.check()
             test = condition()
             if isinstance(test, Const) and not test.value:
                 return
@@ -161,6 +162,7 @@ class ExecutingHost:
         self, variable: Var, start: Expr, stop: Expr, body: Callable[[Expr], None]
     ) -> None:
         for i in range(self.evaluate(start), self.evaluate(stop) + 1):
+            interrupts.check()
             self.steps["count"] += 1
             variable.held = i
             body(variable)

@@ -1,0 +1,45 @@
+"""Ctrl-C while a host runs in Python: it is noted at once, and raised where the host looks for it.
+
+Python would raise KeyboardInterrupt wherever it is just then; while some object is being cleaned up,
+it would be printed and forgotten.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_asked = False
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """In here Ctrl-C is raised by `check` only. In another thread than the main one, and where
+    somebody else handles Ctrl-C, nothing changes."""
+    global _asked
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    _asked = False
+    signal.signal(signal.SIGINT, _note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    global _asked
+    _asked = True
+
+
+def check() -> None:
+    """Raise KeyboardInterrupt if it was asked for."""
+    global _asked
+    if _asked:
+        _asked = False
+        raise KeyboardInterrupt
