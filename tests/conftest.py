@@ -3,6 +3,8 @@ code that is compiled quickly."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +18,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With TEST_SAMPLE=n in the environment, every test runs with every n-th of its parameters."""
+    sample = int(os.environ.get("TEST_SAMPLE", "1"))
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        (left if seen[name] % sample else kept).append(item)
+        seen[name] += 1
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
 
 
 #: test modules whose native code is always optimised by LLVM; of the others' kernels, one of four

@@ -13,7 +13,7 @@ from finchlang.pretty import pretty
 from finchlang.syntax import Access, Assign, Block, Call, Index, Literal, Loop, Value, Variable
 
 thorough = settings(
-    max_examples=200 if os.environ.get("CI") else 40,
+    max_examples=100 if os.environ.get("CI") else 40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

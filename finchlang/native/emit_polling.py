@@ -20,7 +20,7 @@ from finchlang.native.layout import INTERRUPTED
 #: Steps between two looks for an interrupt.
 CHUNK = 1 << 20
 #: An outermost loop with loops in it looks after so many steps: at first, and at most,
-TIMED_STEPS = 64, 4096
+TIMED_STEPS = 1, 4096
 #: as many as take more than the first number of cycles, and less than the second.
 TIMED_CYCLES = 1 << 19, 1 << 22
 
