@@ -22,7 +22,7 @@ from finchlang.native import emit_ops
 from finchlang.rules import regions, simplify, steppers, table
 from finchlang.rules.engine import Machine, Rule, State, Step, find, put
 from finchlang.syntax import EMPTY, Loop, Node
-from finchlang.tensors import sorted_positions, sparse_list
+from finchlang.tensors import counted, sorted_positions
 
 FIRST = int(os.environ.get("AGREEMENT_SEED", "0"))
 #: how many cases for each set of rules, and how many of them each test takes
@@ -103,7 +103,7 @@ def _positions_miss_the_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sparse_lists_do_not_sum_their_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sparse_list, "accumulate", lambda host, buffer, count: None)
+    patch.setattr(counted, "accumulate", lambda host, buffer, count: None)
 
 
 def _bytemaps_are_not_sorted(patch: pytest.MonkeyPatch) -> None:

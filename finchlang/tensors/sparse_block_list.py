@@ -14,15 +14,16 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Jumper, Lookup, Phase, Run, Sequence, Stepper, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
+from finchlang.tensors.counted import Counted
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.one_block import NONE, ranges, validate_offsets
-from finchlang.tensors.sorted_positions import accumulate, load_last, load_range, validate_sorted
+from finchlang.tensors.sorted_positions import load_last, load_range, validate_sorted
 from finchlang.tensors.sparse_hash import SparseHash
-from finchlang.types import Int64, Type
+from finchlang.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseBlockList(Level):
+class SparseBlockList(Counted):
     """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
     not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
     ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
@@ -31,12 +32,8 @@ class SparseBlockList(Level):
     `stored` are the numbers of blocks and of positions of all fibers so far.
     """
 
-    lvl: Level
-    index: Type = Int64
-
     arrays: ClassVar = (("ptr", None), ("idx", None), ("ofs", None))
     counters: ClassVar = (("blocks", Int64), ("stored", Int64))
-    is_sequential: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
@@ -50,20 +47,6 @@ class SparseBlockList(Level):
             host.grow(array, ONE)
             host.store(array, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
-
-    def assemble(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
-        host.grow(store.ptr, add(stop, 2))
-        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
-
-    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        self.check_positions(host, store.counters["stored"])
-        accumulate(host, store.ptr, count)
-        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
-
-    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
         def child(a: Expr, b: Expr) -> Expr:

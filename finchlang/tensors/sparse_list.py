@@ -13,32 +13,28 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
+from finchlang.tensors.counted import Counted
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.sorted_positions import (
-    accumulate,
     pack_sorted,
     unfurl_sorted,
     unpack_sorted,
     validate_sorted,
 )
 from finchlang.tensors.sparse_hash import SparseHash
-from finchlang.types import Int64, Type
+from finchlang.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseList(Level):
+class SparseList(Counted):
     """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
 
     Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and
     `stored` is the number of coordinates of all fibers so far; freezing adds the counts up.
     """
 
-    lvl: Level
-    index: Type = Int64
-
     arrays: ClassVar = (("ptr", None), ("idx", None))
     counters: ClassVar = (("stored", Int64),)
-    is_sequential: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
@@ -50,20 +46,6 @@ class SparseList(Level):
         host.grow(store.ptr, ONE)
         host.store(store.ptr, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
-
-    def assemble(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
-        host.grow(store.ptr, add(stop, 2))
-        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
-
-    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        self.check_positions(host, store.counters["stored"])
-        accumulate(host, store.ptr, count)
-        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
-
-    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
