@@ -21,10 +21,11 @@ from case_matrix_kernels import (
 )
 from quick_native import compile_quickly
 
+import finchlang.grammar
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.level import Level
 
-REFERENCE = Path(__file__).parent.parent / "grammar" / "REFERENCE.md"
+REFERENCE = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
 NEEDED, REST = covering()
 
 
