@@ -141,6 +141,7 @@ class Session:
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
         self._plans: dict[int, list[_Plan]] = {}
+        self._last: tuple[Node | None, Node | None] = (None, None)
         self._masked: dict[Any, tuple[KernelNode, KernelNode]] = {}
         self._free: dict[int, tuple[KernelNode, tuple[Variable, ...]]] = {}
 
@@ -167,7 +168,14 @@ class Session:
 
     def run(self, text: str, name: str = "<input>") -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
-        return self.execute(parse_script(text, name))
+        script = parse_script(text, name)
+        if script is self._last[0]:  # a kernel by itself, as loops of Python run it again and again
+            for plan in self._plans.get(id(self._last[1]), ()):
+                if plan.fits(self.environment):
+                    return self._run_planned(plan, self.environment)
+        elif len(script.statements) == 1 and isinstance(script.statements[0], KernelNode):
+            self._last = script, script.statements[0]
+        return self.execute(script)
 
     def execute(self, script: Node) -> Any:
         """Run a script, or one statement of it, that is parsed already. Raises FinchError."""
@@ -187,14 +195,18 @@ class Session:
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
         for plan in self._plans.get(id(node), ()):
             if plan.fits(environment):
-                break
-        else:
-            return self._run_anew(node, environment)
+                return self._run_planned(plan, environment)
+        return self._run_anew(node, environment)
+
+    def _run_planned(self, plan: _Plan, environment: Environment) -> Any:
+        """Run a kernel on the very values it was run on before."""
         values = [environment.get(name) for name in plan.kernel.numbers]
         try:
             changed = plan.kernel.run_native(plan.tensors, values, plan.caller)
         except FinchError as error:
-            raise error.at(node.span) from None
+            raise error.at(plan.node.span) from None
+        except KeyboardInterrupt:
+            raise FinchError("interrupted", "stopped", plan.node.span) from None
         if changed:
             for name in plan.written:
                 self._publish(name, plan.handles[name], environment)
