@@ -70,6 +70,7 @@ class _Seat:
         self._tensor: Stored | None = None
         self._storage: Any = self  # of no tensor; a Scalar has none, and is told anew each time
         self._arrays: list[np.ndarray] = []
+        self._has_room = False  # whether an array's memory goes on behind what is in use
         self.written: list[np.ndarray] = []
 
     def holds(self, tensor: Stored) -> bool:
@@ -86,8 +87,10 @@ class _Seat:
         self._tensor, self._storage = tensor, tensor.storage
         arrays, inputs = gather(self.bound, tensor)
         self.written = [arrays[k] for k in self._written_at]
+        self._has_room = False
         for k in self._grown:
-            arrays[k] = whole(arrays[k])
+            own, arrays[k] = arrays[k], whole(arrays[k])
+            self._has_room |= len(own) < len(arrays[k])
         for k, array in enumerate(arrays):
             frame.set_array(self.buffer + k, array)
         self._arrays = arrays
@@ -103,8 +106,8 @@ class _Seat:
             tensor.value = native.unpack_output(at, slots[self.handed])
             return False
         is_same = slots[self._handed] == slots[self._given]
-        if is_same and not (self._grown and self._has_grown(slots)):
-            return False
+        if is_same and not self._has_room and not self._has_grown(slots):
+            return False  # within spare room arrays may have got longer that no counter counts
         arrays = list(self._arrays)
         for k in self._grown:
             arrays[k] = frame.array(self.buffer + k, arrays[k])

@@ -300,3 +300,17 @@ def test_memory_that_a_kernel_got_is_used_again() -> None:
         assert len(values) == session["C"].storage[0]["ptr"][1] == size
         addresses.add(values.__array_interface__["data"][0])
     assert len(addresses) == 1
+
+
+@pytest.mark.parametrize("format", ["SparseHash(Pattern())", "SparseByteMap(Pattern())"])
+def test_what_grows_within_its_memory_is_not_cut_off(format: str) -> None:
+    """Entries that are unset and set again: the table keeps their number, the list does not."""
+    session, n = Session(), np.arange(40)
+    session["C"] = Tensor(format, 40)
+    for chosen in (n < 20, (n < 20) | (n == 25), n < 26, (n < 5) | (n == 30), (n < 26) | (n == 30)):
+        session["x"] = chosen.copy()
+        session.run("@finch for i=_ C[i] = x[i] end")
+        session["C"].checked = False
+        session["C"].validate()
+        np.testing.assert_array_equal(session["C"].to_numpy(), chosen)
+        assert len(session["C"].storage[0]["idx"]) == chosen.sum()
