@@ -131,7 +131,7 @@ def is_infinite(value: Any) -> bool:
 def _beyond(name: str) -> Callable[[Any, Any], Any]:
     """Nothing is less than -Inf nor greater than Inf."""
     low, high = (inf, -inf) if name == "lt" else (-inf, inf)
-    return lambda a, b: False if (is_infinite(a) and a == low) or b == high else None
+    return lambda a, b: False if a == low or b == high else None
 
 
 def _mixed_signs(name: str, a: Expr, b: Expr) -> Expr:

@@ -141,7 +141,6 @@ class Session:
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
         self._plans: dict[int, list[_Plan]] = {}
-        self._last: tuple[Node | None, Node | None] = (None, None)
         self._masked: dict[Any, tuple[KernelNode, KernelNode]] = {}
         self._free: dict[int, tuple[KernelNode, tuple[Variable, ...]]] = {}
 
@@ -169,12 +168,11 @@ class Session:
     def run(self, text: str, name: str = "<input>") -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
         script = parse_script(text, name)
-        if script is self._last[0]:  # a kernel by itself, as loops of Python run it again and again
-            for plan in self._plans.get(id(self._last[1]), ()):
-                if plan.fits(self.environment):
-                    return self._run_planned(plan, self.environment)
-        elif len(script.statements) == 1 and isinstance(script.statements[0], KernelNode):
-            self._last = script, script.statements[0]
+        alone = script.statements[0] if len(script.statements) == 1 else None
+        if isinstance(alone, KernelNode):  # as loops of Python run it again and again
+            plan = self._plan(alone, self.environment)
+            if plan is not None:
+                return self._run_planned(plan, self.environment)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:
@@ -193,10 +191,17 @@ class Session:
     # ---------------------------------------------------------------------------------------- kernels
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
+        plan = self._plan(node, environment)
+        if plan is None:
+            return self._run_anew(node, environment)
+        return self._run_planned(plan, environment)
+
+    def _plan(self, node: KernelNode, environment: Environment) -> _Plan | None:
+        """How a kernel was called on what its names are bound to now."""
         for plan in self._plans.get(id(node), ()):
             if plan.fits(environment):
-                return self._run_planned(plan, environment)
-        return self._run_anew(node, environment)
+                return plan
+        return None
 
     def _run_planned(self, plan: _Plan, environment: Environment) -> Any:
         """Run a kernel on the very values it was run on before."""

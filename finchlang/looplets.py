@@ -174,8 +174,6 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
             return Phase(set_end(body, end), start)
         case Sequence((*before, last)):
             return Sequence((*before, set_end(last, end)))
-        case Shift(body, delta) if end is not None:
-            return Shift(set_end(body, sub(end, delta)), delta)
         case Thunk(preamble):
 
             def inner(host: Host) -> tuple[Node, Callable[[Host], None] | None]:

@@ -87,18 +87,18 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
     for name, run in engines.items():
         if name != "native":  # which gets them as the run before left them
             kernel._workspaces = [Tensor(w.format) for w in kernel._workspaces]  # type: ignore
-        results[name] = _run(kernel, run, case, numbers)
-    _compare_meaning(meaning, results["interpret"], bindings)
+        results[name] = run_engine(kernel, run, case, numbers)
+    compare_meaning(meaning, results["interpret"], bindings)
     names = list(results)
     for one, other in zip(names, names[1:], strict=False):
-        _compare_storage(one, results[one], other, results[other])
+        compare_storage(one, results[one], other, results[other])
     steps = [results[n]["steps"] for n in ("interpret", "residual")]
     if steps[0] != steps[1]:
         raise Difference(f"not congruent: {steps[0] - steps[1]} and {steps[1] - steps[0]}")
     return None
 
 
-def _run(kernel: Kernel, run: Any, case: Case, numbers: dict[str, Any]) -> dict[str, Any]:
+def run_engine(kernel: Kernel, run: Any, case: Case, numbers: dict[str, Any]) -> dict[str, Any]:
     """What an engine makes of the case: `error`, a kind, or `values`, the tensors; and its steps."""
     bindings = case.bindings()
     tensors = {n: as_tensor(bindings[n]) for n in kernel.tensors}
@@ -144,7 +144,7 @@ def _identical(one: list[Any], other: list[Any]) -> bool:
     )
 
 
-def _compare_meaning(meaning: Any, result: dict[str, Any], bindings: dict[str, Any]) -> None:
+def compare_meaning(meaning: Any, result: dict[str, Any], bindings: dict[str, Any]) -> None:
     if isinstance(meaning, str) or result["error"]:
         # what an index of the wrong size is called depends on when it is noticed
         late = ("bounds", "dimension")
@@ -166,7 +166,7 @@ def _shown(value: Any) -> str:
     return "a result" if not isinstance(value, str) else f"a {value} error"
 
 
-def _compare_storage(one: str, a: dict[str, Any], other: str, b: dict[str, Any]) -> None:
+def compare_storage(one: str, a: dict[str, Any], other: str, b: dict[str, Any]) -> None:
     if a["error"] != b["error"]:
         raise Difference(f"{one} gives {_shown(a['error'])}, {other} {_shown(b['error'])}")
     for name in a["values"]:

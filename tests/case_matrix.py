@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 if __package__:
-    from tests.campaign import Case, Difference, _compare_meaning, _compare_storage, _run
+    from tests.campaign import Case, Difference, compare_meaning, compare_storage, run_engine
     from tests.case_matrix_kernels import (
         ACTIONS,
         CONTEXTS,
@@ -34,7 +34,7 @@ if __package__:
     )
     from tests.quick_native import compile_quickly
 else:
-    from campaign import Case, Difference, _compare_meaning, _compare_storage, _run
+    from campaign import Case, Difference, compare_meaning, compare_storage, run_engine
     from case_matrix_kernels import (
         ACTIONS,
         CONTEXTS,
@@ -265,11 +265,11 @@ def _run_on(kernel: Kernel, program: Any, given: Case, native: bool) -> None:
     for name, run in engines.items():
         if name != "native":  # which gets its workspaces as the run before left them
             kernel._workspaces = [Tensor(w.format) for w in kernel._workspaces]  # type: ignore
-        results[name] = _run(kernel, run, given, numbers)
+        results[name] = run_engine(kernel, run, given, numbers)
         for tensor in results[name]["values"].values():
             _trim(tensor)
     for one, other in itertools.pairwise(results):
-        _compare_storage(one, results[one], other, results[other])
+        compare_storage(one, results[one], other, results[other])
     if results["interpret"]["steps"] != results["residual"]["steps"]:
         raise Difference("interpreter and residual program take other steps")
     if results["interpret"]["error"] == "access order":
@@ -278,7 +278,7 @@ def _run_on(kernel: Kernel, program: Any, given: Case, native: bool) -> None:
         meaning: Any = denote(program, given.bindings())
     except FinchError as error:
         meaning = error.kind
-    _compare_meaning(meaning, results["interpret"], given.bindings())
+    compare_meaning(meaning, results["interpret"], given.bindings())
 
 
 def _trim(tensor: Tensor | Scalar) -> None:

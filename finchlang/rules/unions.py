@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import is_infinite, operator
+from finchlang.algebra import Operator, is_infinite, operator
 from finchlang.host.build import add, cast, compare, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op, Var
@@ -32,8 +32,8 @@ def spikes(machine: Machine, term: Node, state: State) -> Step | None:
     if a spike ends at a: v = z; if the first ends at a: v = tail; ...; E[f(v, v', ...)]
     else E[f(access(run(z), i), access(run(z'), i), ...)]
 
-    Relies on: the tails are values, and no z decides f (is its
-    annihilator), so that it makes no difference which of the spikes have ended, but for none."""
+    Relies on: the tails are values, and no z decides f (is its annihilator), so that it makes no
+    difference which of the spikes have ended, but for none."""
     region = bounded(term)
     if region is None or region[0] is not region[1]:
         return None
@@ -121,24 +121,30 @@ def _is_scalar(node: Node) -> bool:
     return is_ended and isinstance(spike.body, Literal) and (is_leaf or isinstance(tail, Value))
 
 
-def _takes_anything(node: Call) -> bool:
-    """Whether no argument decides the result of an operator."""
+def _row(node: Call) -> Operator | None:
+    """The operator of a call, if it looks at all its arguments."""
     row = operator(node.op)
     if row is None or row.lazy_missing or row.selects or row.overrides is not None:
-        return False
-    return row.annihilator is None
+        return None
+    return row
+
+
+def _takes_anything(node: Call) -> bool:
+    """Whether no finite argument decides the result of a call."""
+    row = _row(node)
+    return row is not None and row.annihilator is None
 
 
 def _decides(fill: Node, node: Call) -> bool:
-    row, type = operator(node.op), type_of(node)
-    if row is None or type is None or row.lazy_missing or row.selects or row.overrides is not None:
+    """Whether `fill` as an argument decides the result of a call."""
+    row, type = _row(node), type_of(node)
+    if row is None or type is None:
         return True
     assert isinstance(fill, Literal)
     if row.settled is not None and is_infinite(fill.value):
         return True
-    if row.annihilator is None:
-        return False
-    return bool(type.wrap(fill.value) == type.wrap(row.annihilator(type)))
+    zero = None if row.annihilator is None else row.annihilator(type)
+    return zero is not None and bool(type.wrap(fill.value) == type.wrap(zero))
 
 
 # ------------------------------------------------------------------------------------- one dimension

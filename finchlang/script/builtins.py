@@ -213,7 +213,11 @@ _add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
 _add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
 _add("eltype(A)", "the type of the entries", element_type)
 _add("fill_value(A)", "the value of what is not stored", _fill_value)
-_add("countstored(A)", "the number of stored entries", lambda A: tensor_of(A).countstored())
+_add(
+    "countstored(A)",
+    "the number of stored leaves; a run is one",
+    lambda A: tensor_of(A).countstored(),
+)
 _add("nnz(A)", "the same as countstored", lambda A: tensor_of(A).countstored())
 _add("sizeof(A)", "the bytes that A is stored in", _sizeof)
 _add(

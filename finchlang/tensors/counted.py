@@ -1,15 +1,15 @@
 """Levels written in order whose `ptr` counts the entries of each fiber until they are frozen: what
-SparseList and SparseBlockList share."""
+SparseList, SparseBlockList and SparseCOO share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from finchlang.host.build import ZERO, add
+from finchlang.host.build import TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.tensors.level import Level, Store
+from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.types import Int64, Type
 
@@ -37,3 +37,15 @@ class Counted(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
+
+
+def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
+    """Count the entries written to `fiber` since `stored` was `first`, and tell its parent."""
+    store, place = fiber.store, add(fiber.position, 1)
+    written = host.let(sub(host.get(store.stored), first), "written")
+    # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+    count = add(host.load(store.ptr, place, "count", Int64), written)
+    host.store(store.ptr, place, host.let(count, "count"))
+    if fiber.dirty is not None:
+        parent = fiber.dirty
+        host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))

@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.build import FALSE, ONE, ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Literal, Node
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates
+from finchlang.tensors.counted import count_written
 from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
@@ -90,17 +91,9 @@ class SparseCOO(Coordinates):
         store = fiber.store
         first = host.get(store.stored)
 
-        def epilogue(host: Host) -> None:
-            written = host.let(sub(host.get(store.stored), first), "written")
-            place = add(fiber.position, 1)
-            # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
-            count = add(host.load(store.ptr, place, "count", Int64), written)
-            host.store(store.ptr, place, host.let(count, "count"))
-            if fiber.dirty is not None:
-                parent = fiber.dirty
-                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
-
-        return Lookup(lambda host, i: self.at(host, fiber, (i,))), epilogue
+        return Lookup(lambda host, i: self.at(host, fiber, (i,))), lambda host: count_written(
+            host, fiber, first
+        )
 
     def at(self, host: Host, fiber: Fiber, place: tuple[Expr, ...]) -> Node:
         """What is written at the coordinates `place` (from 1, the last mode first)."""

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.build import FALSE, ONE, ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
-from finchlang.tensors.counted import Counted
+from finchlang.tensors.counted import Counted, count_written
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.sorted_positions import (
     pack_sorted,
@@ -90,17 +90,7 @@ class SparseList(Counted):
 
             return Thunk(preamble)
 
-        def epilogue(host: Host) -> None:
-            written = host.let(sub(host.get(store.stored), first), "written")
-            place = add(fiber.position, 1)
-            # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
-            count = add(host.load(store.ptr, place, "count", Int64), written)
-            host.store(store.ptr, place, host.let(count, "count"))
-            if fiber.dirty is not None:
-                parent = fiber.dirty
-                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
-
-        return Lookup(at), epilogue
+        return Lookup(at), lambda host: count_written(host, fiber, first)
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int

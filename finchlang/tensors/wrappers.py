@@ -9,7 +9,7 @@ pass resolves it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from finchlang.host.build import ONE, ZERO, add, compare, sub
@@ -47,8 +47,8 @@ def map_payloads(function: Callable[[Node], Node], looplet: Node) -> Node:
             return Lookup(lambda host, i: inside(at(host, i)))
         case Run(body):
             return Run(function(body))
-        case Spike(body, tail, end):
-            return Spike(function(body), inside(tail), end)
+        case Spike(body, tail):
+            return replace(found, body=function(body), tail=inside(tail))
         case Phase(body, start, stop):
             return Phase(inside(body), start, stop)
         case Sequence(phases):
