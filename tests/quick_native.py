@@ -12,11 +12,12 @@ import llvmlite.binding as llvm
 from finchlang.host.ir import Residual
 from finchlang.host.listing import text
 from finchlang.native import jit
+from finchlang.native.target import target_machine
 
 
 @cache
 def _quick_machine() -> Any:
-    jit._target_machine()  # initialises LLVM
+    target_machine()  # initialises LLVM
     return llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
 
 

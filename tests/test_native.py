@@ -16,9 +16,10 @@ from level_kernels import result, tensor
 from finchlang.host.build import ONE, ZERO, const, op
 from finchlang.host.execute import run_residual
 from finchlang.kernel import Kernel
-from finchlang.native import jit
+from finchlang.native import jit, module
 from finchlang.native.analysis import forwarded_fills
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
+from finchlang.native.target import has_masks
 from finchlang.parse import parse_kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
@@ -233,6 +234,53 @@ def test_large_modules_are_optimised_briefly(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_growable_buffers_stay_in_registers() -> None:
     assert "alloca" not in llvm_text(samples.union())
+
+
+# ---------------------------------------------------------------------------- short loops
+
+SHORT = {
+    "rows": "begin y .= 0; for i=_, j=_ y[i] += A[j, i] * x[j] end end",
+    "least": "begin y .= 99; for i=_, j=_ y[i] <<min>>= A[j, i] + x[j] end end",
+    "columns": "begin y .= 0; for i=_, j=_ y[j] += A[j, i] * x[i] end end",
+}
+
+
+@pytest.mark.parametrize("type", ["0.0", "Float32(0)", "0", "Int32(0)", "UInt8(0)"])
+@pytest.mark.parametrize("format", ["SparseList", "SparseBlockList", "SparseBand"])
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("masks", [False, True])
+def test_rows_of_every_short_length(
+    type: str, format: str, name: str, masks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes that are left out neither count nor are read from memory that is not there."""
+    monkeypatch.setattr(module, "has_masks", lambda: masks and has_masks())
+    columns, rows = 36, 40
+    matrix = np.zeros((rows, columns))
+    for column in range(columns):  # of `column` entries, in blocks and apart
+        matrix[:column, column] = np.arange(column) % 5 + 1
+        if column % 3 == 0 and format != "SparseBand":
+            matrix[:column, column] *= np.arange(column) % 4 != 1
+    A = Tensor.from_numpy(matrix, f"Dense({format}(Element({type})))")
+    x = Tensor.from_numpy(
+        np.arange(rows if name != "columns" else columns) % 3, f"Dense(Element({type}))"
+    )
+    y = Tensor(f"Dense(Element({type}))")
+    kernel = Kernel(parse_kernel(SHORT[name]), {"A": A.format, "x": x.format, "y": y.format})
+    tensors = {"A": A, "x": x, "y": y}
+    kernel.run_native([tensors[n] for n in kernel.tensors], [])
+    native = y.to_numpy().copy()
+    kernel.run_residual([tensors[n] for n in kernel.tensors], [])
+    assert np.array_equal(native, y.to_numpy())
+
+
+def test_short_loops_leave_lanes_out_where_the_processor_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hint = "vectorize.predicate.enable"
+    for masks in (False, True):
+        monkeypatch.setattr(module, "has_masks", lambda masks=masks: masks)
+        assert (hint in llvm_text(samples.spmv(True), optimised=False)) == masks
+        assert hint not in llvm_text(samples.inner_product(), optimised=False)
 
 
 # ---------------------------------------------------------------------------- fills that are forwarded

@@ -53,6 +53,8 @@ class _Function(Polling):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
     is_procedure = False
+    #: whether the statement is in a `while` loop, which goes from entry to entry
+    is_walking = False
     #: see `forwarded_fills`, for the statements being emitted
     forwarded: Mapping[int, ir.Fill] = MappingProxyType({})
 
@@ -192,9 +194,11 @@ class _Function(Polling):
             self.emit_statement(inner)
         self.choose(self.value(statement.condition), body, end)
         self.start(body)
+        was_walking, self.is_walking = self.is_walking, True
         self.depth += 1
         self.emit_code(statement.body)
         self.depth -= 1
+        self.is_walking = was_walking
         self.forget(known)
         is_inner = self.depth > 0 and not is_heavy(statement.body)
         if is_inner and self.is_timed:
@@ -261,10 +265,16 @@ class _Function(Polling):
         self.start(latch)
         self.do(f"{next_i} = add nsw i64 {i}, 1")
         at_last = self.new(f"icmp eq i64 {i}, {last}")
-        is_short = self.is_procedure or is_indirect(statement.body)
-        hint = self.module.no_interleaving() if is_short else ""
-        self.do(f"br i1 {at_last}, label %{done}, label %{body}{hint}")
+        self.do(f"br i1 {at_last}, label %{done}, label %{body}{self.hint(statement)}")
         self.start(done)
+
+    def hint(self, loop: ir.For) -> str:
+        """What is known of how long `loop` is: rows, runs and blocks are often short."""
+        if self.is_procedure:
+            return self.module.loop_hint(interleave_count="i32 1")
+        if is_indirect(loop.body):
+            return self.module.short_loop(8)
+        return self.module.short_loop(4) if self.is_walking else ""
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()

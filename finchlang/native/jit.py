@@ -1,4 +1,4 @@
-"""From LLVM IR to code in memory: the target, the pass pipeline, the linker."""
+"""From LLVM IR to code in memory: the pass pipeline, the code generator, the linker."""
 
 from __future__ import annotations
 
@@ -18,33 +18,14 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import Layout
 from finchlang.native.library import procedures
 from finchlang.native.runtime import ENTRY, SYMBOLS
+from finchlang.native.target import environment, target_machine
 
 _lock = threading.Lock()
 
 
 @cache
-def _target_machine() -> Any:
-    """Code for this very processor."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        jit=True,
-    )
-
-
-@cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(_target_machine())
-
-
-def environment() -> str:
-    """What object code depends on besides the residual and our own sources."""
-    host = llvm.get_host_cpu_features().flatten()
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return f"LLVM {version} {llvm.get_default_triple()} {llvm.get_host_cpu_name()} {host}"
+    return llvm.create_lljit_compiler(target_machine())
 
 
 def _optimise(module: Any) -> None:
@@ -72,7 +53,7 @@ def _optimise(module: Any) -> None:
     options.loop_interleaving = True
     options.slp_vectorization = False
     options.loop_unrolling = True
-    builder = llvm.create_pass_builder(_target_machine(), options)
+    builder = llvm.create_pass_builder(target_machine(), options)
     builder.getModulePassManager().run(module, builder)
 
 
@@ -83,7 +64,7 @@ LARGE = 8_000
 def _optimise_briefly(module: Any) -> None:
     """Registers for variables, and no detours. Where many structures meet, code can be 20,000 lines
     of IR: all of O2 takes 3.9 s for those, this and the code generator 1.4 s."""
-    builder = llvm.create_pass_builder(_target_machine(), llvm.create_pipeline_tuning_options())
+    builder = llvm.create_pass_builder(target_machine(), llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
@@ -93,7 +74,7 @@ def _optimise_briefly(module: Any) -> None:
 
 
 def _module(source: str, optimised: bool = True) -> Any:
-    _target_machine()  # initialises LLVM
+    target_machine()  # initialises LLVM
     module = llvm.parse_assembly(source)
     if optimised:
         optimise = _optimise if source.count("\n") < LARGE else _optimise_briefly
@@ -108,12 +89,12 @@ def llvm_text(residual: Residual, optimised: bool = True) -> str:
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    return _target_machine().emit_assembly(_module(emit(residual)))
+    return target_machine().emit_assembly(_module(emit(residual)))
 
 
 def object_code(residual: Residual, emitter: Callable[[Residual], str] = emit) -> bytes:
     """The machine code of `residual` as an object file."""
-    return _target_machine().emit_object(_module(emitter(residual)))
+    return target_machine().emit_object(_module(emitter(residual)))
 
 
 def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> NativeKernel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from finchlang.native.target import has_masks
+
 #: Gives larger memory to the buffer at %slot: at least doubled, so that appending is linear in
 #: all. Memory that came from outside is left as it was and copied. Null if there is none.
 GROW = """
@@ -82,13 +84,37 @@ class Module:
         self.metadata.append(f"!{number + 1} = !{{!{number}, !{number}, i64 0}}")
         return f", !tbaa !{number + 1}"
 
-    def no_interleaving(self) -> str:
-        """A hint for a loop: one vector at a time. Rows of sparse tensors are short, and several
-        gathers at a time lose more in front of and behind the loop than they win in it."""
+    def loop_hint(self, **properties: str) -> str:
+        """What LLVM is to do with a loop: a property's name has `_` where LLVM's has a dot."""
         number = len(self.metadata)
-        self.metadata.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
-        self.metadata.append(f'!{number + 1} = !{{!"llvm.loop.interleave.count", i32 1}}')
+        names = ", ".join(f"!{number + k}" for k in range(len(properties) + 1))
+        self.metadata.append(f"!{number} = distinct !{{{names}}}")
+        for name, value in properties.items():
+            name = name.replace("_", ".")
+            self.metadata.append(f'!{len(self.metadata)} = !{{!"llvm.loop.{name}", {value}}}')
         return f", !llvm.loop !{number}"
+
+    def short_loop(self, lanes: int) -> str:
+        """A hint for a loop that often has few steps: one vector of so many lanes at a time, the
+        last one with lanes left out where the processor can do that.
+
+        Milliseconds for 10,000 rows of CSR SpMV (AVX-512) with so many entries each: with a loop
+        for the rest behind the vectors, with lanes left out, and the expert's C.
+
+            at random, on average 3      0.101 0.043 0.102    each exactly 3    0.023 0.040 0.029
+                                 10      0.139 0.079 0.149                10    0.055 0.066 0.055
+                                 20      0.179 0.123 0.198                20    0.156 0.159 0.204
+                                100      0.630 0.590 0.688               100    0.650 0.573 0.606
+
+        What is saved are branches that depend on the length, which cannot be predicted.
+        """
+        if not has_masks():
+            return self.loop_hint(interleave_count="i32 1")
+        return self.loop_hint(
+            vectorize_width=f"i32 {lanes}",
+            interleave_count="i32 1",
+            vectorize_predicate_enable="i1 1",
+        )
 
     def text(self) -> str:
         return "\n".join([*self.declarations.values(), *self.functions, *self.metadata, ""])
