@@ -55,6 +55,8 @@ class _Function(Polling):
     is_procedure = False
     #: whether the statement is in a `while` loop, which goes from entry to entry
     is_walking = False
+    #: whether some loop reads entries apart: then eight at a time are better than the usual four
+    is_gathering = False
     #: see `forwarded_fills`, for the statements being emitted
     forwarded: Mapping[int, ir.Fill] = MappingProxyType({})
 
@@ -70,7 +72,8 @@ class _Function(Polling):
         self.body()
         for number, cell in enumerate(residual.outputs):
             self.write_slot(layout.first_output + number, cell.type, self.read_cell(cell))
-        return self.finish("define i32 @entry(ptr noalias %slots)", f"ret i32 {OK}")
+        attributes = ' "prefer-vector-width"="512"' if self.is_gathering else ""
+        return self.finish(f"define i32 @entry(ptr noalias %slots){attributes}", f"ret i32 {OK}")
 
     def procedure(self, linkage: str = "") -> str:
         """A procedure of the library: its first buffer and its inputs are arguments, its other
@@ -273,8 +276,9 @@ class _Function(Polling):
         if self.is_procedure:
             return self.module.loop_hint(interleave_count="i32 1")
         if is_indirect(loop.body):
-            return self.module.short_loop(8)
-        return self.module.short_loop(4) if self.is_walking else ""
+            self.is_gathering = True
+            return self.module.short_loop()
+        return self.module.short_loop() if self.is_walking else ""
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()
