@@ -94,9 +94,9 @@ class _Plan:
         masks: Masks,
     ):
         self.node, self.kernel, self.handles = node, kernel, handles
-        self.caller = kernel.caller()
         self.masks = masks
         self.tensors = [handles[name].stored for name in kernel.tensors]
+        self.caller = kernel.caller([handles[name].is_owned for name in kernel.tensors])
         pairs = zip(kernel.tensors, kernel.written, strict=True)
         self.written = [name for name, written in pairs if written]
         self.copies = not all(h.in_place for h in handles.values())

@@ -25,7 +25,7 @@ class Handle:
         self.stored = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
         self._shape = tensor.shape
         self._parts = _parts(value)
-        self._own = self.stored.storage[-1].get("val") if isinstance(self.stored, Tensor) else None
+        self._own = _leaf_array(self.stored) if isinstance(value, np.ndarray) else None
         self.in_place = _is_in_place(value, self)
 
     def arrays(self) -> list[np.ndarray]:
@@ -39,6 +39,11 @@ class Handle:
         return [
             a for part in self.stored.storage for a in part.values() if isinstance(a, np.ndarray)
         ]
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the memory is a tensor's, and not an array's or a matrix's."""
+        return isinstance(self.value, (Tensor, SwizzledTensor))
 
     def is_current(self) -> bool:
         """Whether the value's memory still is what this handle was made for."""
@@ -80,6 +85,10 @@ class Handle:
                 setattr(matrix, name, array)
         self._parts = _parts(matrix)
         return matrix
+
+
+def _leaf_array(stored: Tensor | Scalar) -> np.ndarray | None:
+    return stored.storage[-1].get("val") if isinstance(stored, Tensor) else None
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling import Caller, Stored
+from finchlang.calling.caller import Caller
+from finchlang.calling.renewal import renewed
+from finchlang.calling.seat import Stored
 from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
@@ -148,10 +150,12 @@ class Kernel:
     def _caller(self) -> Caller:
         return self.caller()
 
-    def caller(self) -> Caller:
+    def caller(self, owned: Sequence[bool] = ()) -> Caller:
         """A frame of its own to call the compiled kernel with: for a set of tensors that it is
-        often called with."""
-        return Caller(self.native, self.bounds)
+        often called with. `owned` says which are nobody else's memory, as a user's array is."""
+        anew = renewed(self.program, {b.name: b.level for b in self.bounds})
+        pairs = zip(self.bounds, owned, strict=False)
+        return Caller(self.native, self.bounds, [o and b.name in anew for b, o in pairs])
 
     def run_native(
         self, tensors: Sequence[Stored], numbers: Sequence[Any], caller: Caller | None = None

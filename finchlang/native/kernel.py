@@ -89,7 +89,15 @@ class Frame:
     def set_array(self, number: int, array: np.ndarray) -> None:
         """Let `array` be the buffer `number`."""
         data = array.__array_interface__["data"][0]
-        self.slots[3 * number : 3 * number + 3] = [data, array.size, 0]
+        self.set_words(number, [data, array.size, 0])
+
+    def words(self, number: int) -> list[int]:
+        """Where the buffer `number` is, as `set_words` takes it."""
+        return self.slots[3 * number : 3 * number + 3]
+
+    def set_words(self, number: int, words: list[int]) -> None:
+        """Let the buffer `number` be where `words` says."""
+        self.slots[3 * number : 3 * number + 3] = words
 
     def set_inputs(self, inputs: Sequence[Any]) -> None:
         first = self.kernel.layout.first_input

@@ -46,6 +46,8 @@ class Level:
     stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first
     protocols: ClassVar[tuple[str, ...]] = ("walk",)
+    #: whether `declare` looks at what the arrays hold, so as to clear no more than that
+    clears_entries: ClassVar[bool] = False
     is_leaf: ClassVar[bool] = False
     #: whether reading a leaf gives structure (a looplet), which loops around should know of
     is_structured: ClassVar[bool] = False

@@ -48,6 +48,7 @@ class SparseByteMap(Level):
     )
     is_comparable: ClassVar[bool] = True
     has_all_places: ClassVar[bool] = True
+    clears_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:

@@ -38,6 +38,7 @@ class SparseHash(Coordinates):
     """
 
     counters: ClassVar = (("stored", Int64),)
+    clears_entries: ClassVar[bool] = True
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]

@@ -30,6 +30,9 @@ class Tensor:
     column-major: the outermost level is the last mode.
     """
 
+    #: memory for a kernel that makes it anew (`renewal.py`)
+    spare: Any = None
+
     def __init__(self, format: Level | str, *shape: int):
         self.format = parse_format(format) if isinstance(format, str) else format
         self.shape = _checked_shape(self.format, shape or (0,) * self.format.order)
@@ -135,6 +138,7 @@ class Tensor:
 
     def to_scipy(self) -> Any:
         """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order.
+        It may share memory with the tensor until a kernel writes that: copy it to keep it.
 
         Raises FinchError "type" if the fill is not zero or there are no modes.
         """

@@ -1,8 +1,7 @@
-"""Calling compiled kernels on tensors, quickly: what was the same at the last call is not told again."""
+"""The place of one tensor in the frame of a compiled kernel: in goes what changed, out comes what did."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,54 +15,14 @@ from finchlang.tensors.tensor import Scalar, Tensor
 Stored = Tensor | Scalar
 
 
-class Caller:
-    """The frame of a compiled kernel, and the tensors that are in it."""
-
-    def __init__(self, native: NativeKernel, bounds: Sequence[Bound]):
-        self.native, self.frame = native, native.frame()
-        layout = native.layout
-        self._seats: list[_Seat] = []
-        buffer, given, handed = 0, layout.first_input, layout.first_output
-        for bound in bounds:
-            seat = _Seat(bound, buffer, given, handed, layout)
-            buffer, given = buffer + len(bound.buffers), given + len(bound.inputs)
-            handed += len(bound.outputs)
-            self._seats.append(seat)
-        self._changing = [seat for seat in self._seats if seat.bound.written]
-        self._numbers = given
-        inputs = native.residual.inputs
-        self._pack = [packer(v.type) for v in inputs[given - layout.first_input :]]
-        self._written: list[np.ndarray] = []
-
-    def call(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
-        """Run on the tensors, in the order of the bounds; says whether one changed its storage.
-
-        Raises FinchError; the tensors are then as they were.
-        """
-        frame, moved = self.frame, False
-        for seat, tensor in zip(self._seats, tensors, strict=True):
-            if not seat.holds(tensor):
-                moved = seat.enter(frame, tensor) or moved
-        if moved:
-            self._written = [a for seat in self._seats for a in seat.written]
-        if numbers:
-            words = [pack(value) for pack, value in zip(self._pack, numbers, strict=True)]
-            frame.slots[self._numbers : self._numbers + len(words)] = words
-        frame.call(self._written)
-        changed = False
-        for seat in self._changing:
-            changed = seat.leave(frame, self.native) or changed
-        return changed
-
-
-class _Seat:
+class Seat:
     """One tensor's place in a frame."""
 
     def __init__(self, bound: Bound, buffer: int, given: int, handed: int, layout: Any):
         self.bound, self.buffer, self.given, self.handed = bound, buffer, given, handed
         count = len(bound.buffers)
-        self._grown = [k for k in range(count) if buffer + k in layout.grown]
-        self._written_at = [k for k in range(count) if buffer + k in layout.written]
+        self.grown_at = [k for k in range(count) if buffer + k in layout.grown]
+        self.written_at = [k for k in range(count) if buffer + k in layout.written]
         self._pack = [packer(v.type) for v in bound.inputs]
         count = len(bound.inputs)
         self._given, self._handed = slice(given, given + count), slice(handed, handed + count)
@@ -86,9 +45,9 @@ class _Seat:
             return False
         self._tensor, self._storage = tensor, tensor.storage
         arrays, inputs = gather(self.bound, tensor)
-        self.written = [arrays[k] for k in self._written_at]
+        self.written = [arrays[k] for k in self.written_at]
         self._has_room = False
-        for k in self._grown:
+        for k in self.grown_at:
             own, arrays[k] = arrays[k], whole(arrays[k])
             self._has_room |= len(own) < len(arrays[k])
         for k, array in enumerate(arrays):
@@ -109,13 +68,15 @@ class _Seat:
         if is_same and not self._has_room and not self._has_grown(slots):
             return False  # within spare room arrays may have got longer that no counter counts
         arrays = list(self._arrays)
-        for k in self._grown:
+        for k in self.grown_at:
             arrays[k] = frame.array(self.buffer + k, arrays[k])
-        first = self.handed - native.layout.first_output
-        words = slots[self._handed]
-        outputs = [native.unpack_output(first + k, word) for k, word in enumerate(words)]
-        scatter(self.bound, tensor, arrays, outputs)
+        scatter(self.bound, tensor, arrays, self.outputs(frame, native))
         return True
 
+    def outputs(self, frame: Any, native: NativeKernel) -> list[Any]:
+        """The tensor's sizes and counters after the call."""
+        first, words = self.handed - native.layout.first_output, frame.slots[self._handed]
+        return [native.unpack_output(first + k, word) for k, word in enumerate(words)]
+
     def _has_grown(self, slots: Any) -> bool:
-        return any(slots[3 * (self.buffer + k) + 2] for k in self._grown)
+        return any(slots[3 * (self.buffer + k) + 2] for k in self.grown_at)

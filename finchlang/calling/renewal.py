@@ -1,0 +1,130 @@
+"""Tensors that a kernel makes anew: it writes them into spare memory, so that what they were need not
+be saved for the case that the kernel fails or is interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from finchlang.calling.seat import Seat
+from finchlang.rewrite import walk
+from finchlang.syntax import Block, Declare, Define, Node, Variable
+from finchlang.tensors.bind import scatter
+from finchlang.tensors.level import Level
+from finchlang.tensors.tensor import Tensor
+
+#: Of so many bytes on a tensor's memory is exchanged; fewer are quicker saved.
+LARGE = 1 << 16
+
+#: What refers to an array that nobody else has: `Spare.arrays`, and the call that counts.
+_OURS = 2
+
+
+def renewed(program: Node, formats: dict[str, Level]) -> set[str]:
+    """Which tensors `program`, in normal form, always declares before it does anything else with
+    them; then what their arrays hold when it begins does not matter."""
+    mentioned: set[str] = set()
+    found: set[str] = set()
+    for step in _steps(program):
+        if isinstance(step, Declare):
+            name = step.tensor.name
+            if name not in mentioned and not _looks_back(formats[name]):
+                found.add(name)
+        mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
+    return found
+
+
+def _looks_back(format: Level) -> bool:
+    return any(level.clears_entries for level in format.levels())
+
+
+def _steps(program: Node) -> Iterator[Node]:
+    """What `program` does in any case, in order."""
+    if isinstance(program, Block):
+        for statement in program.statements:
+            yield from _steps(statement)
+    elif isinstance(program, Define):
+        yield program.value
+        yield from _steps(program.body)
+    else:
+        yield program
+
+
+class Spare:
+    """Memory that a tensor had before: `arrays`, those that a kernel writes, in order, and the
+    `words` that tell the kernel where each is. `storage` is the tensor's storage made since, in
+    memory of our own (none: it is somebody else's)."""
+
+    __slots__ = ("arrays", "storage", "words")
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray] = []
+        self.words: list[list[int]] = []
+        self.storage: Any = None
+
+    def prepare(self, kinds: list[np.dtype]) -> None:
+        """See that there is an array for each of `kinds` that nobody else refers to."""
+        if len(self.arrays) != len(kinds):
+            self.arrays = [np.empty(0, kind) for kind in kinds]
+            self.words = [[0, 0, 0] for _ in kinds]
+        for number, kind in enumerate(kinds):
+            if getrefcount(self.arrays[number]) > _OURS:
+                self.arrays[number] = np.empty(0, kind)
+                self.words[number] = [0, 0, 0]
+
+
+class RenewedSeat(Seat):
+    """The place in a frame of a tensor that the kernel makes anew."""
+
+    is_exchanging = False
+
+    def enter(self, frame: Any, tensor: Any) -> bool:
+        super().enter(frame, tensor)
+        can_grow = set(self.written_at) <= set(self.grown_at)
+        self.is_exchanging = can_grow and sum(array.nbytes for array in self.written) >= LARGE
+        if self.is_exchanging:
+            self._kinds = [array.dtype for array in self.written]
+            self._words = [frame.words(self.buffer + k) for k in self.written_at]
+            self._is_dense = not any(
+                part.arrays for part in self.bound.level.levels() if not part.is_leaf
+            )
+            self.written = []
+            if tensor.spare is None:
+                tensor.spare = Spare()
+        return True
+
+    def offer(self, frame: Any) -> None:
+        """Let the kernel write into spare memory."""
+        if self.is_exchanging:
+            spare: Spare = self._tensor.spare  # type: ignore[union-attr]
+            spare.prepare(self._kinds)
+            for k, words in zip(self.written_at, spare.words, strict=True):
+                frame.set_words(self.buffer + k, words)
+
+    def leave(self, frame: Any, native: Any) -> bool:
+        if not self.is_exchanging:
+            return super().leave(frame, native)
+        tensor, arrays = self._tensor, list(self._arrays)
+        assert isinstance(tensor, Tensor)
+        spare: Spare = tensor.spare
+        for k, array in zip(self.written_at, spare.arrays, strict=True):
+            arrays[k] = frame.array(self.buffer + k, array)
+        is_ours = spare.storage is tensor.storage
+        spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
+        spare.words = self._words
+        self._words = [frame.words(self.buffer + k) for k in self.written_at]
+        before, self._arrays = self._arrays, arrays
+        slots = frame.slots
+        if is_ours and self._is_dense and slots[self._given] == slots[self._handed]:
+            *levels, leaf = tensor.storage  # of the same size, so that nothing else has changed
+            if len(leaf["val"]) == len(before[-1]) == len(arrays[-1]):
+                tensor.storage = [*levels, {**leaf, "val": arrays[-1]}]
+                self._storage = spare.storage = tensor.storage
+                return True
+        scatter(self.bound, tensor, list(arrays), self.outputs(frame, native))
+        slots[self._given] = slots[self._handed]
+        self._storage = spare.storage = tensor.storage
+        return True

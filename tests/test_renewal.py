@@ -1,0 +1,126 @@
+"""Tensors that a kernel makes anew are written into spare memory: what they were is never lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from finchlang import FinchError, Session, Tensor
+from finchlang.calling.renewal import LARGE, renewed
+from finchlang.kernel import Kernel
+from finchlang.parse import parse_kernel
+from finchlang.tensors.formats import parse_format
+
+N = LARGE // 8
+
+SCALE = "@finch begin\ny .= 0\nfor i = _\n y[i] += c * x[i]\nend\nend"
+ADD = "@finch begin\nC .= 0\nfor j = _, i = _\n C[i, j] = A[i, j] + B[i, j]\nend\nend"
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def scaling(y) -> Session:
+    session = Session()
+    session["x"], session["y"], session["c"] = np.arange(float(N)), y, 1.0
+    return session
+
+
+def values(session: Session) -> np.ndarray:
+    return session["y"].storage[-1]["val"]
+
+
+def test_two_pieces_of_memory_take_turns() -> None:
+    session = scaling(Tensor("Dense(Element(0.0))", N))
+    seen = []
+    for c in range(8):
+        session["c"] = float(c)
+        session.run(SCALE)
+        assert np.array_equal(values(session), c * np.arange(N))
+        seen.append(address(values(session)))
+    assert seen[-1] == seen[-3] == seen[-5] and seen[-2] == seen[-4] != seen[-1]
+
+
+def test_what_was_handed_out_stays_as_it_was() -> None:
+    session = scaling(Tensor("Dense(Element(0.0))", N))
+    kept = []
+    for c in range(6):
+        session["c"] = float(c)
+        session.run(SCALE)
+        kept.append(values(session)[1:3])
+    assert [k.tolist() for k in kept] == [[c, 2 * c] for c in range(6)]
+
+
+def test_arrays_of_numpy_are_written_in_place() -> None:
+    y = np.zeros(N)
+    session = scaling(y)
+    for c in range(4):
+        session["c"] = float(c)
+        session.run(SCALE)
+        assert session["y"] is y and np.array_equal(y, c * np.arange(N))
+
+
+def test_a_failing_kernel_leaves_the_tensor_as_it_was() -> None:
+    program = "@finch begin\ny .= 0\nfor i = _\n y[k[i]] += x[i]\nend\nend"
+    session = scaling(Tensor("Dense(Element(0.0))", N))
+    k = np.arange(1, N + 1)
+    session["k"] = k
+    for _ in range(4):
+        session.run(program)
+    k[N - 1] = N + 1
+    before = values(session)
+    with pytest.raises(FinchError, match="is not in 1"):
+        session.run(program)
+    assert values(session) is before and np.array_equal(before, np.arange(N))
+    k[N - 1], k[0] = 1, N
+    session.run(program)
+    assert values(session)[0] == N - 1 and values(session)[N - 1] == 0
+
+
+@pytest.mark.parametrize("format", ["SparseList", "SparseBlockList", "SparseRunList", "SparseCOO"])
+def test_sparse_results_that_shrink_and_grow(format: str) -> None:
+    outer = (
+        "SparseCOO{2}(Element(0.0))" if format == "SparseCOO" else f"Dense({format}(Element(0.0)))"
+    )
+    session, n = Session(), 400
+    session["C"] = Tensor(outer, n, n)
+    full = sp.random(n, n, 0.1, format="csc", random_state=1)
+    for density in (0.2, 0.2, 0.001, 0.3, 0.0, 0.2, 0.2, 0.2):
+        session["A"] = full
+        session["B"] = sp.random(n, n, density, format="csc", random_state=2)
+        for _ in range(3):
+            session.run(ADD)
+            found, expected = session["C"].to_numpy(), (session["A"] + session["B"]).toarray()
+            assert np.allclose(found, expected)
+            session["A"].data *= 2
+
+
+def test_two_tensors_that_are_swapped() -> None:
+    program = "@finch begin\ny .= 0\nfor i = _\n y[i] += x[i] + 1\nend\nend"
+    session = Session()
+    session["x"], session["y"] = (Tensor("Dense(Element(0.0))", N) for _ in range(2))
+    session.run("for k = 1:9\n" + program + "\nx, y = y, x\nend")
+    assert np.array_equal(session["x"].to_numpy(), np.full(N, 9.0))
+    assert np.array_equal(session["y"].to_numpy(), np.full(N, 8.0))
+
+
+PROGRAMS = {
+    "y .= 0; for i = _ y[i] += x[i] end": {"y"},
+    "for i = _ x[i] += y[i] end; y .= 0; for i = _ y[i] += x[i] end": set(),
+    "for k = 1:2; y .= 0; for i = _ y[i] += x[i] end end": set(),
+    "for i = _ y[i] += x[i] end": set(),
+    "w .= 0; for i = _ w[i] += x[i] end; y .= 0; for i = _ y[i] += w[i] end": {"y"},
+}
+
+
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_which_tensors_are_made_anew(text: str) -> None:
+    dense = parse_format("Dense(Element(0.0))")
+    formats = {"y": dense, "x": dense}
+    if "w" in text:
+        formats["w"] = parse_format("SparseByteMap(Element(0.0))")
+    kernel = Kernel(parse_kernel(f"begin\n{text}\nend"), formats)
+    found = renewed(kernel.program, {b.name: b.level for b in kernel.bounds})
+    assert found == PROGRAMS[text]
