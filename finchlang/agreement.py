@@ -11,7 +11,8 @@ import numpy as np
 
 from finchlang.driver import Session
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Scalar
 
 #: the four semantics, each nearer to the machine; neighbours that differ say which part is wrong
 SEMANTICS = ("denote", "interpret", "residual", "native")

@@ -37,7 +37,8 @@ from finchlang.syntax import (
     Variable,
     Yield,
 )
-from finchlang.tensors.tensor import as_tensor, mirrored_modes
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import mirrored_modes
 from finchlang.types import Bool, Type, can_store, type_of_dtype, type_of_value
 
 

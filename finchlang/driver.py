@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from finchlang.calling.caller import Caller
 from finchlang.denote import denote
 from finchlang.handles import Handle, Handles, check_memory
 from finchlang.kernel import Kernel
@@ -81,7 +82,7 @@ class _Plan:
     """How a kernel was called, so that calling it again on the same tensors costs little."""
 
     __slots__ = (
-        *("_handles", "_types", "caller", "copies", "handles", "kernel", "masks"),
+        *("_caller", "_handles", "_types", "copies", "handles", "kernel", "masks"),
         *("node", "tensors", "written"),
     )
 
@@ -96,11 +97,19 @@ class _Plan:
         self.node, self.kernel, self.handles = node, kernel, handles
         self.masks = masks
         self.tensors = [handles[name].stored for name in kernel.tensors]
-        self.caller = kernel.caller([handles[name].is_owned for name in kernel.tensors])
+        self._caller: Caller | None = None
         pairs = zip(kernel.tensors, kernel.written, strict=True)
         self.written = [name for name, written in pairs if written]
         self.copies = not all(h.in_place for h in handles.values())
         self._handles, self._types = list(handles.items()), list(types.items())
+
+    @property
+    def caller(self) -> Caller:
+        """What calls the kernel on these tensors: most plans are never followed."""
+        if self._caller is None:
+            owned = [self.handles[name].is_owned for name in self.kernel.tensors]
+            self._caller = self.kernel.caller(owned)
+        return self._caller
 
     def fits(self, environment: Environment) -> bool:
         """Whether every name is still bound to the very same tensor, or a number of the same type."""

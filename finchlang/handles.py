@@ -10,7 +10,8 @@ import numpy as np
 
 from finchlang.normalize import Format
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
 class Handle:
@@ -62,10 +63,10 @@ class Handle:
             if tensor.shape != value.shape:
                 return tensor.to_numpy()
             assert isinstance(self.stored, Tensor)
-            leaf = self.stored.storage[-1]
+            *levels, leaf = self.stored.storage
             if not self.in_place or leaf["val"] is not self._own:
                 value[...] = tensor.to_numpy()
-                leaf["val"] = self._own
+                self.stored.storage = [*levels, {**leaf, "val": self._own}]
             return value
         return self._publish_scipy()
 

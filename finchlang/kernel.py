@@ -153,9 +153,12 @@ class Kernel:
     def caller(self, owned: Sequence[bool] = ()) -> Caller:
         """A frame of its own to call the compiled kernel with: for a set of tensors that it is
         often called with. `owned` says which are nobody else's memory, as a user's array is."""
-        anew = renewed(self.program, {b.name: b.level for b in self.bounds})
         pairs = zip(self.bounds, owned, strict=False)
-        return Caller(self.native, self.bounds, [o and b.name in anew for b, o in pairs])
+        return Caller(self.native, self.bounds, [o and b.name in self._renewed for b, o in pairs])
+
+    @cached_property
+    def _renewed(self) -> set[str]:
+        return renewed(self.program, {b.name: b.level for b in self.bounds})
 
     def run_native(
         self, tensors: Sequence[Stored], numbers: Sequence[Any], caller: Caller | None = None

@@ -28,7 +28,8 @@ from finchlang.host.check import check
 from finchlang.kernel import Kernel
 from finchlang.parse import parse_kernel
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import type_of_value
 
 TOLERANCE = 1e-9

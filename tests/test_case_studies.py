@@ -18,7 +18,8 @@ from scipy.spatial.distance import cdist
 
 from finchlang.driver import Session
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Tensor, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Tensor
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CSC = "Dense(SparseList(Element(0.0)))"

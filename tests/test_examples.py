@@ -16,7 +16,8 @@ from level_kernels import tensor
 
 from finchlang.agreement import SEMANTICS, compare
 from finchlang.driver import Observer, Session
-from finchlang.tensors.tensor import Tensor, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Tensor
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -27,7 +27,8 @@ import pytest
 from finchlang.agreement import same
 from finchlang.driver import ENGINES, Session
 from finchlang.source import ERROR_KINDS, FinchError
-from finchlang.tensors.tensor import Scalar, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Scalar
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")

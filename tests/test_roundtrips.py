@@ -12,10 +12,11 @@ from every_format import LEAVES, TEXTS, fits, nests
 
 from finchlang.script.tensors import convert, copy_of
 from finchlang.source import FinchError
+from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
 from finchlang.tensors.measure import measure
-from finchlang.tensors.tensor import SwizzledTensor, Tensor, as_tensor
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 #: levels that do not hold everything
 CHOOSY = ("SparsePinpoint", "SparseInterval", "LowerTriangular", "UpperTriangular", "Symmetric")

@@ -15,7 +15,8 @@ from finchlang.repl.__main__ import main
 from finchlang.script.display import display_text, save_picture
 from finchlang.script.spy import PIXELS, TEXT_COLUMNS, TEXT_ROWS, picture, spy_text
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 CSC = "Dense(SparseList(Element(0.0)))"
 

@@ -56,4 +56,6 @@ class Caller:
         changed = False
         for seat in self._changing:
             changed = seat.leave(frame, self.native) or changed
+        if changed:
+            self._written = [a for seat in self._seats for a in seat.written]
         return changed

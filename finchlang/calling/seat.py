@@ -26,6 +26,7 @@ class Seat:
         self._pack = [packer(v.type) for v in bound.inputs]
         count = len(bound.inputs)
         self._given, self._handed = slice(given, given + count), slice(handed, handed + count)
+        self._shows_place = not bound.written and count == bound.level.order
         self._tensor: Stored | None = None
         self._storage: Any = self  # of no tensor; a Scalar has none, and is told anew each time
         self._arrays: list[np.ndarray] = []
@@ -34,7 +35,9 @@ class Seat:
 
     def holds(self, tensor: Stored) -> bool:
         """Whether this very tensor is in the frame, as it is now."""
-        return tensor is self._tensor and getattr(tensor, "storage", None) is self._storage
+        if tensor is not self._tensor or isinstance(tensor, Scalar):
+            return False
+        return (tensor.place if self._shows_place else tensor.storage) is self._storage
 
     def enter(self, frame: Any, tensor: Stored) -> bool:
         """Put a tensor into the frame; says whether its arrays are others than at the last call."""
@@ -43,7 +46,8 @@ class Seat:
             held = tensor.format.held(tensor.value)
             frame.slots[self._given] = [p(value) for p, value in zip(self._pack, held, strict=True)]
             return False
-        self._tensor, self._storage = tensor, tensor.storage
+        self._tensor = tensor
+        self._storage = tensor.place if self._shows_place else tensor.storage
         arrays, inputs = gather(self.bound, tensor)
         self.written = [arrays[k] for k in self.written_at]
         self._has_room = False
@@ -64,13 +68,19 @@ class Seat:
             at = self.handed - native.layout.first_output
             tensor.value = native.unpack_output(at, slots[self.handed])
             return False
-        is_same = slots[self._handed] == slots[self._given]
-        if is_same and not self._has_room and not self._has_grown(slots):
+        has_grown = self._has_grown(slots)
+        if not has_grown and not self._has_room and slots[self._handed] == slots[self._given]:
             return False  # within spare room arrays may have got longer that no counter counts
         arrays = list(self._arrays)
-        for k in self.grown_at:
-            arrays[k] = frame.array(self.buffer + k, arrays[k])
-        scatter(self.bound, tensor, arrays, self.outputs(frame, native))
+        if has_grown:
+            for k in self.grown_at:
+                arrays[k] = frame.array(self.buffer + k, arrays[k])
+        scatter(self.bound, tensor, arrays, self.outputs(frame, native), not has_grown)
+        self._storage, self._arrays = tensor.storage, arrays
+        slots[self._given] = slots[self._handed]
+        own = gather(self.bound, tensor)[0]
+        self.written = [own[k] for k in self.written_at]
+        self._has_room = any(len(own[k]) < len(arrays[k]) for k in self.grown_at)
         return True
 
     def outputs(self, frame: Any, native: NativeKernel) -> list[Any]:

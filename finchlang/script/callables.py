@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from finchlang.script.builtins import Builtin
+from finchlang.algebra import OPERATORS
+from finchlang.script.builtins import BUILTINS, Builtin
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Function
+from finchlang.tensors.formats import LEVELS
+from finchlang.tensors.masks import MASKS
+from finchlang.types import TYPES
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,16 @@ class MaskName:
 
     def __str__(self) -> str:
         return self.name
+
+
+#: What names mean that a script has not bound.
+PREDEFINED: dict[str, Any] = {
+    **OPERATORS,
+    **TYPES,
+    **{name: MaskName(name) for name in MASKS},
+    **{name: LevelName(name) for name in LEVELS},
+    **BUILTINS,
+}
 
 
 @cache

@@ -11,9 +11,10 @@ from finchlang.script.paths import checked_path, replace_file
 from finchlang.script.show import SMALL, kind_of, show, size_text
 from finchlang.script.spy import spy_text, write_spy
 from finchlang.source import FinchError
+from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.level import Level
 from finchlang.tensors.measure import LevelUse, measure
-from finchlang.tensors.tensor import Scalar, as_tensor
+from finchlang.tensors.tensor import Scalar
 
 #: the most entries of a level's array that are listed
 LISTED = 24

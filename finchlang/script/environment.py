@@ -28,6 +28,10 @@ class Environment:
             scope = scope.parent
         return scope
 
+    def values_of(self, name: str) -> dict[str, Any]:
+        """The values of the scope that `name` belongs to."""
+        return self._scope(name).values
+
     def has(self, name: str) -> bool:
         return name in self._scope(name).values
 

@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from finchlang.algebra import OPERATORS, Operator, literal_type
-from finchlang.script.builtins import BUILTINS, Builtin, level_or_scalar
-from finchlang.script.callables import FinchFunction, LevelName, MaskName, check_call, faults
+from finchlang.script.builtins import Builtin, level_or_scalar
+from finchlang.script.callables import (
+    PREDEFINED,
+    FinchFunction,
+    LevelName,
+    MaskName,
+    check_call,
+    faults,
+)
 from finchlang.script.environment import Environment, assigned_names
 from finchlang.script.indexing import ALL, set_subscript, subscript
 from finchlang.script.show import kind_of, text
@@ -55,8 +62,8 @@ from finchlang.syntax import (
     While,
 )
 from finchlang.tensors.formats import LEVELS
-from finchlang.tensors.masks import MASKS, MaskValue
-from finchlang.types import TYPES, Type
+from finchlang.tensors.masks import MaskValue
+from finchlang.types import Type
 
 #: how deeply calls of a script's functions may nest, and the frames of Python's that may take
 CALL_DEPTH, FRAMES = 5_000, 200_000
@@ -91,6 +98,7 @@ class Evaluator:
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
         self.depth = 0  # of calls of the script's functions
+        self._literals: dict[int, tuple[Literal, Any]] = {}  # what they are, by identity
         self.output = output or (lambda s: sys.stdout.write(s))
         self.rules: dict[type[Node], Callable[[Any, Environment], Any]] = {
             Literal: self.literal,
@@ -142,30 +150,30 @@ class Evaluator:
     # ---------------------------------------------------------------- expressions
 
     def literal(self, node: Literal, env: Environment) -> Any:
-        found = literal_type(node)
-        return node.value if found is None else number(node.value, found)
+        known = self._literals.get(id(node))
+        if known is None:
+            found = literal_type(node)
+            value = node.value if found is None else number(node.value, found)
+            known = self._literals[id(node)] = (node, value)
+        return known[1]
 
     def variable(self, node: Variable, env: Environment) -> Any:
-        name = node.name
-        if env.has(name):
-            return env.get(name)
+        return self.named(node.name, node.span, env)
+
+    def named(self, name: str, span: Span | None, env: Environment) -> Any:
+        """What a name stands for: bound in the script, or defined by the language."""
+        bound = env.values_of(name)
+        if name in bound:
+            return bound[name]
         if env.is_local(name):
             message = f"{name} is local to this function and has no value yet"
             hint = "what a function assigns to is its own: give it a value first, or pass it in"
-            raise FinchError("unknown name", message, node.span, hint)
-        if name in BUILTINS:
-            return BUILTINS[name]
-        if name in LEVELS:
-            return LevelName(name)
-        if name in MASKS:
-            return MaskName(name)
-        found = TYPES.get(name) or OPERATORS.get(name)
-        if found is None:
-            known = {*env.names(), *BUILTINS, *LEVELS, *TYPES, *OPERATORS}
-            close = difflib.get_close_matches(name, known, 1)
-            guess = f"did you mean {close[0]}?" if close else None
-            raise FinchError("unknown name", f"{name} is not defined", node.span, guess)
-        return found
+            raise FinchError("unknown name", message, span, hint)
+        if name in PREDEFINED:
+            return PREDEFINED[name]
+        close = difflib.get_close_matches(name, {*env.names(), *PREDEFINED}, 1)
+        guess = f"did you mean {close[0]}?" if close else None
+        raise FinchError("unknown name", f"{name} is not defined", span, guess)
 
     def string(self, node: Text, env: Environment) -> str:
         parts = [p if isinstance(p, str) else text(self.value(p, env)) for p in node.parts]
@@ -203,14 +211,18 @@ class Evaluator:
             return self.lazy(op.name, node.args, env)
         function = self.value(op, env)
         args = [self.value(arg, env) for arg in node.args]
-        if type(function) is Operator and type(node) is Call:
+        if isinstance(node, KeywordCall):
+            keywords = {name: self.value(value, env) for name, value in node.keywords}
+            return self.apply(function, args, keywords, node.span)
+        return self.applied(function, args, node.span)
+
+    def applied(self, function: Any, args: list[Any], span: Span | None) -> Any:
+        """`function(args...)`, quickly for operators on Python's own numbers."""
+        if type(function) is Operator:
             quick = on_plain_numbers(function, tuple(map(type, args)))
             if quick is not None:
                 return quick(args)
-        keywords = {}
-        if isinstance(node, KeywordCall):
-            keywords = {name: self.value(value, env) for name, value in node.keywords}
-        return self.apply(function, args, keywords, node.span)
+        return self.apply(function, args, {}, span)
 
     def lazy(self, name: str, args: tuple[Node, ...], env: Environment) -> Any:
         """`&&`, `||` and `c ? a : b` evaluate only the operands they need."""
@@ -282,8 +294,7 @@ class Evaluator:
         value = self.value(node.value, env)
         if node.op is not None:
             old = self.value(node.targets[0], env)
-            function = self.value(Variable(node.op, span=node.span), env)
-            value = self.apply(function, [old, value], {}, node.span)
+            value = self.applied(self.named(node.op, node.span, env), [old, value], node.span)
         if len(node.targets) == 1:
             self.assign(node.targets[0], value, env)
             return value

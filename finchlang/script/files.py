@@ -14,7 +14,7 @@ from finchlang.script.files_matrix_market import read_mtx, write_mtx
 from finchlang.script.files_npy import read_npy, write_npy
 from finchlang.script.paths import checked_path, failure, replace_file
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import as_tensor
+from finchlang.tensors.adopted import as_tensor
 
 
 @dataclass(frozen=True)

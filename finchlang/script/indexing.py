@@ -10,7 +10,8 @@ import numpy as np
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, array_literal, dense, is_array, number, plain, whole
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor, is_scipy
+from finchlang.tensors.adopted import as_tensor, is_scipy
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Type, can_store, type_of_dtype, type_of_value
 
 ALL = slice(None)  # the index `:`

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.syntax import NOTHING
+from finchlang.tensors.adopted import is_scipy
 from finchlang.tensors.level import Level
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_scipy
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Type, type_of_value
 
 #: tensors of more entries print as a summary

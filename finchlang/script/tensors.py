@@ -10,6 +10,7 @@ import numpy as np
 from finchlang.script.show import kind_of, size_text
 from finchlang.script.values import dense, is_array, plain, whole
 from finchlang.source import FinchError
+from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.contents import summed
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
@@ -18,7 +19,7 @@ from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Int64, Type, can_store, type_of_dtype, type_of_value
 
 

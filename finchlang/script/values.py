@@ -16,7 +16,8 @@ from finchlang.host.ir import Var
 from finchlang.script.show import kind_of, size_text, text
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_scipy
+from finchlang.tensors.adopted import is_scipy
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Int64, Type, promote, type_of_value
 
 

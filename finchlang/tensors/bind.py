@@ -90,14 +90,21 @@ def gather(bound: Bound, tensor: Tensor | Scalar) -> tuple[list[np.ndarray], lis
 
 
 def scatter(
-    bound: Bound, tensor: Tensor | Scalar, arrays: list[np.ndarray], outputs: list[Any]
+    bound: Bound,
+    tensor: Tensor | Scalar,
+    arrays: list[np.ndarray],
+    outputs: list[Any],
+    is_same_memory: bool = False,
 ) -> None:
-    """Take over the arrays and output values of a kernel that wrote `tensor`."""
+    """Take over the arrays and output values of a kernel that wrote `tensor`; `is_same_memory` if
+    every array begins where it did."""
     if isinstance(tensor, Scalar):
         tensor.value = outputs[0]
         return
     order = bound.level.order
-    tensor.shape = tuple(outputs[:order])
+    shape = tuple(outputs[:order])
+    is_same_place = is_same_memory and shape == tensor.shape
+    tensor.shape = shape
     values, given = iter(outputs[order:]), iter(arrays)
     count = 1
     storage: list[dict[str, Any]] = []
@@ -111,7 +118,10 @@ def scatter(
         storage.append(own)
         if not part.is_leaf:
             count = part.child_count(own, count, size)
-    tensor.storage = storage
+    if is_same_place:
+        tensor.set_in_place(storage)
+    else:
+        tensor.storage = storage
 
 
 def keep_memory(bound: Bound, tensor: Tensor, before: list[np.ndarray]) -> None:
