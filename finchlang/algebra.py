@@ -15,7 +15,7 @@ from finchlang.host.build import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
-from finchlang.types import TYPES, Bool, Float64, Int64, Type, promote, type_of_value
+from finchlang.types import ALIASES, TYPES, Bool, Float64, Int64, Type, promote, type_of_value
 
 Build = Callable[..., Expr]
 ByType = Callable[[Type], Any]
@@ -338,6 +338,7 @@ _ROWS = (
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 #: the other spellings
 OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"]}
+OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}
 
 
 def _choose(z: Literal) -> Operator:

@@ -37,7 +37,7 @@ from finchlang.syntax import (
     Variable,
     While,
 )
-from finchlang.types import TYPES
+from finchlang.types import named_type
 
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}
 
@@ -181,8 +181,9 @@ class Builder(KernelBuilder):
             if any(isinstance(p, Node) for p in parts[first:]):
                 raise FinchError("syntax", "an argument without a name follows one with", span)
             return KeywordCall(op, args, keywords, span=span)
-        if isinstance(op, Variable) and len(args) == 1 and op.name in TYPES:
-            return typed_literal(TYPES[op.name], args[0], op, span)
+        known = named_type(op.name) if isinstance(op, Variable) and len(args) == 1 else None
+        if known is not None:
+            return typed_literal(known, args[0], op, span)
         if isinstance(op, Variable) and op.name == "rem" and len(args) == 2:
             op = Variable("%", span=op.span)
         return Call(op, args, span=span)

@@ -42,6 +42,7 @@ from finchlang.syntax import (
     Variable,
     Yield,
 )
+from finchlang.types import Type, named_type
 
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
@@ -296,6 +297,9 @@ def _expression(node: Node, bound: frozenset[str]) -> Any:
         case Call(op, args):
             if op in _TABLE_5:
                 return _expression(_wrapper(node, _TABLE_5[op]), bound)
+            known = named_type(args[0].name) if args and isinstance(args[0], Variable) else None
+            if known is not None:
+                return _expression(_of_type(node, known), bound)
             _check_modifier(op, args, node)
             is_window = op == Variable("window")
             args = tuple(_extent(a, bound, is_window) for a in args)
@@ -311,6 +315,18 @@ def _expression(node: Node, bound: frozenset[str]) -> Any:
             what = _NO_PLACE.get(type(node), "this")
             hint = "compute it in the script and use its name in the kernel"
             raise syntax_error(f"{what} has no place in a kernel", node.span, hint)
+
+
+def _of_type(node: Call, type: Type) -> Node:
+    """`round(UInt8, x)` as `UInt8(round(x))`, and `sizeof(UInt8)` as 1."""
+    name, (where, *args) = getattr(node.op, "name", ""), node.args
+    if name in ("round", "floor", "ceil", "trunc") and len(args) == 1:
+        op = Variable(type.name, span=where.span)
+        return Call(op, (Call(node.op, (args[0],), span=node.span),), span=node.span)
+    if name == "sizeof" and not args:
+        return Literal(type.bits // 8, span=node.span)
+    hint = f"`round({type}, x)` and `sizeof({type})` take one"
+    raise syntax_error(f"a type has no place in `{name}`", where.span, hint)
 
 
 #: the wrappers by the names they have in Finch'25 Table 5, where their settings are a tuple

@@ -69,7 +69,14 @@ TYPES: dict[str, Type] = {
     t.name: t
     for t in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
 }
+#: what the types of machine words are also called, as in Julia
+ALIASES = {"Int": Int64, "UInt": UInt64}
 _BY_DTYPE = {t.dtype: t for t in TYPES.values()}
+
+
+def named_type(name: str) -> Type | None:
+    """The type of this name, if there is one."""
+    return TYPES.get(name) or ALIASES.get(name)
 
 
 def type_of_dtype(dtype: Any) -> Type | None:

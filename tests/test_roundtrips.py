@@ -251,3 +251,9 @@ def test_what_scipy_cannot_hold() -> None:
         with pytest.raises(FinchError) as caught:
             as_tensor(scipy.sparse.csr_array(np.eye(2, dtype=dtype)))
         assert caught.value.kind == "type"
+
+
+def test_a_single_pattern() -> None:
+    assert Tensor.from_numpy(np.array(True), "Pattern()").to_numpy() == True  # noqa: E712
+    with pytest.raises(FinchError, match="true wherever it is stored"):
+        Tensor.from_numpy(np.array(False), "Pattern()")

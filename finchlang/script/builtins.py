@@ -187,6 +187,8 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _sizeof(value: Any) -> int:
+    if isinstance(value, Type):
+        return value.bits // 8
     if is_number(value):
         return element_type(value).dtype.itemsize
     return bytes_stored(tensor_of(value))
@@ -315,6 +317,8 @@ def _collect(value: Any) -> Any:
     if is_array(value):
         return dense(value).copy(order="F")
     items = list(_items(value))
+    if isinstance(value, FinchRange) and not items:
+        return np.empty(0, element_type(value.start).dtype)
     return np.array(items) if items and all(map(is_number, items)) else items
 
 

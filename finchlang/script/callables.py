@@ -16,7 +16,7 @@ from finchlang.source import FinchError, Span
 from finchlang.syntax import Function
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.masks import MASKS
-from finchlang.types import TYPES
+from finchlang.types import ALIASES, TYPES
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,7 @@ class MaskName:
 PREDEFINED: dict[str, Any] = {
     **OPERATORS,
     **TYPES,
+    **ALIASES,
     **{name: MaskName(name) for name in MASKS},
     **{name: LevelName(name) for name in LEVELS},
     **BUILTINS,

@@ -28,7 +28,7 @@ from finchlang.tensors.sparse_interval import SparseInterval
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.sparse_pinpoint import SparsePinpoint
 from finchlang.tensors.sparse_run_list import SparseRunList
-from finchlang.types import TYPES, Int64, Type
+from finchlang.types import Int64, Type, named_type
 
 _KINDS: tuple[type[Level], ...] = (
     *(Dense, RunList, PackBits),
@@ -121,8 +121,8 @@ def parse_format(text: str) -> Level:
 def _evaluate(node: Node) -> Any:
     if isinstance(node, Literal):
         return typed_literal(node.value, literal_type(node))
-    if isinstance(node, Variable) and node.name in TYPES:
-        return TYPES[node.name]
+    if isinstance(node, Variable) and (known := named_type(node.name)):
+        return known
     if isinstance(node, Call):
         args = tuple(_evaluate(a) for a in node.args)
         try:

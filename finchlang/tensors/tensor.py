@@ -104,9 +104,12 @@ class Tensor:
             raise FinchError(
                 "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
             )
-        if isinstance(level, Element):  # its one leaf is always stored
+        if level.is_leaf:  # it is always stored
             tensor = cls(level)
-            tensor.storage[-1]["val"][:] = array
+            if isinstance(level, Element):
+                tensor.storage[-1]["val"][:] = array
+            elif not array:
+                raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
             return tensor
         fill = level.fill.value
         stored = (array != fill) & ~((array != array) & (fill != fill))
