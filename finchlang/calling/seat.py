@@ -9,7 +9,7 @@ import numpy as np
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import packer
 from finchlang.native.runtime import whole
-from finchlang.tensors.bind import Bound, gather, scatter
+from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter
 from finchlang.tensors.tensor import Scalar, Tensor
 
 Stored = Tensor | Scalar
@@ -30,6 +30,7 @@ class Seat:
         self._tensor: Stored | None = None
         self._storage: Any = self  # of no tensor; a Scalar has none, and is told anew each time
         self._arrays: list[np.ndarray] = []
+        self._sizes: list[Any] = []  # of the levels, once they are asked for
         self._has_room = False  # whether an array's memory goes on behind what is in use
         self.written: list[np.ndarray] = []
 
@@ -46,7 +47,7 @@ class Seat:
             held = tensor.format.held(tensor.value)
             frame.slots[self._given] = [p(value) for p, value in zip(self._pack, held, strict=True)]
             return False
-        self._tensor = tensor
+        self._tensor, self._sizes = tensor, []
         self._storage = tensor.place if self._shows_place else tensor.storage
         arrays, inputs = gather(self.bound, tensor)
         self.written = [arrays[k] for k in self.written_at]
@@ -69,14 +70,17 @@ class Seat:
             tensor.value = native.unpack_output(at, slots[self.handed])
             return False
         has_grown = self._has_grown(slots)
-        if not has_grown and not self._has_room and slots[self._handed] == slots[self._given]:
-            return False  # within spare room arrays may have got longer that no counter counts
+        is_same = not has_grown and slots[self._handed] == slots[self._given]
+        # within spare room arrays may have got longer that no counter counts
+        if is_same and not (self._has_room and self._has_changed_lengths(tensor)):
+            return False
         arrays = list(self._arrays)
         if has_grown:
             for k in self.grown_at:
                 arrays[k] = frame.array(self.buffer + k, arrays[k])
         scatter(self.bound, tensor, arrays, self.outputs(frame, native), not has_grown)
         self._storage, self._arrays = tensor.storage, arrays
+        self._sizes = []
         slots[self._given] = slots[self._handed]
         own = gather(self.bound, tensor)[0]
         self.written = [own[k] for k in self.written_at]
@@ -90,3 +94,7 @@ class Seat:
 
     def _has_grown(self, slots: Any) -> bool:
         return any(slots[3 * (self.buffer + k) + 2] for k in self.grown_at)
+
+    def _has_changed_lengths(self, tensor: Tensor) -> bool:
+        self._sizes = self._sizes or self.bound.level.sizes(tensor.shape)
+        return has_changed_lengths(self.bound, tensor, self._sizes)

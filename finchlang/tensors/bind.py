@@ -4,6 +4,7 @@ and the way from a tensor's arrays to them and back."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,14 @@ class Bound:
     outputs: tuple[Cell, ...]
     counters: tuple[tuple[Cell, Var], ...]
     written: bool
+
+    @cached_property
+    def parts(self) -> tuple[tuple[Level, tuple[str, ...], tuple[str, ...]], ...]:
+        """Each level, with the names of its arrays and its counters."""
+        return tuple(
+            (part, tuple(n for n, _ in part.arrays), tuple(n for n, _ in part.counters))
+            for part in self.level.levels()
+        )
 
     def enter(self, host: Host) -> None:
         """Put what is given from outside into the cells."""
@@ -82,10 +91,10 @@ def gather(bound: Bound, tensor: Tensor | Scalar) -> tuple[list[np.ndarray], lis
         return [], tensor.format.held(tensor.value)
     arrays: list[np.ndarray] = []
     inputs: list[Any] = list(tensor.shape)
-    for part, storage in zip(bound.level.levels(), tensor.storage, strict=True):
-        arrays.extend(storage[name] for name, _ in part.arrays)
+    for (part, names, counters), storage in zip(bound.parts, tensor.storage, strict=True):
+        arrays += [storage[name] for name in names]
         if bound.written or part.is_leaf:
-            inputs.extend(storage[name] for name, _ in part.counters)
+            inputs += [storage[name] for name in counters]
     return arrays, inputs
 
 
@@ -109,9 +118,10 @@ def scatter(
     count = 1
     storage: list[dict[str, Any]] = []
     sizes = bound.level.sizes(tensor.shape)
-    for part, size in zip(bound.level.levels(), sizes, strict=True):
-        own: dict[str, Any] = {name: next(given) for name, _ in part.arrays}
-        own |= {name: next(values) for name, _ in part.counters}
+    for (part, names, counters), size in zip(bound.parts, sizes, strict=True):
+        own: dict[str, Any] = {name: next(given) for name in names}
+        for name in counters:
+            own[name] = next(values)
         for name, used in part.used(own, count, size).items():
             if len(own[name]) != used:
                 own[name] = own[name][:used]
@@ -124,11 +134,24 @@ def scatter(
         tensor.storage = storage
 
 
+def has_changed_lengths(bound: Bound, tensor: Tensor, sizes: list[Any]) -> bool:
+    """Whether other parts of the arrays are in use than before, though no counter says so; `sizes`
+    are those of the levels."""
+    count = 1
+    for (part, _, _), own, size in zip(bound.parts, tensor.storage, sizes, strict=True):
+        for name, used in part.used(own, count, size).items():
+            if len(own[name]) != used:
+                return True
+        if not part.is_leaf:
+            count = part.child_count(own, count, size)
+    return False
+
+
 def keep_memory(bound: Bound, tensor: Tensor, before: list[np.ndarray]) -> None:
     """Put results into the arrays a tensor had, where the sizes are the same as before."""
     old = iter(before)
-    for part, storage in zip(bound.level.levels(), tensor.storage, strict=True):
-        for name, _ in part.arrays:
+    for (_, names, _), storage in zip(bound.parts, tensor.storage, strict=True):
+        for name in names:
             array, new = next(old), storage[name]
             if new is not array and new.shape == array.shape:
                 np.copyto(array, new)
