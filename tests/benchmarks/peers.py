@@ -49,7 +49,18 @@ def _pydata_sparse() -> ModuleType | None:
     return sparse
 
 
+def _finch_tensor() -> ModuleType | None:
+    """Compiled by Numba; the interpreter is the default."""
+    try:
+        import finch  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    finch.set_default_scheduler(ctx=finch.COMPILE_NUMBA)
+    return finch
+
+
 graphblas: Any = _graphblas()
 opencv: Any = _opencv()
 mkl: Any = _mkl()
 pydata_sparse: Any = _pydata_sparse()
+finch_tensor: Any = _finch_tensor()

@@ -26,6 +26,7 @@ CASES = [
     *[("blocks", "Dense(SparseBlockList{Int32}(Element(0.0)))", name) for name in BLOCKS],
     ("permutation", "Dense(SparsePinpoint{Int32}(Element(0.0)))", "reverse permutation"),
 ]
+VECTOR = "Dense(Element(0.0))"
 
 
 PARTS = {
@@ -76,11 +77,11 @@ def test_structured_spmv(meter, structure, format, name, layout):
     else:
         operand = tensor = stored(A, format)
         program = PROGRAMS["CSC"]
-    x, y = np.random.default_rng(0).random(A.shape[1]), np.zeros(A.shape[0])
+    x = np.random.default_rng(0).random(A.shape[1])
     session = Session()
-    session["A"], session["x"], session["y"] = operand, x, y
+    session["A"], session["x"], session["y"] = operand, x, Tensor(VECTOR, A.shape[0])
     session.run(program)
-    assert np.allclose(y, A @ x)
+    assert np.allclose(session["y"].to_numpy(), A @ x)
     call = expert_call(structure, layout, A, tensor, x)
     workload = structure if layout == "rows" else f"{structure}, by columns"
     race(meter, workload, name, lambda: session.run(program), A, x, call)
@@ -109,17 +110,17 @@ end
 def test_symmetric_spmv(meter, name):
     """One triangle stored, each entry used twice (examples/spmv_symmetric.finch)."""
     A = symmetric(matrix(name))
-    x, y = np.random.default_rng(0).random(A.shape[1]), np.zeros(A.shape[0])
+    x = np.random.default_rng(0).random(A.shape[1])
     U, D = sp.csc_array(sp.triu(A, 1)), A.diagonal()
     U.sort_indices()
     session = Session()
-    session["U"], session["D"], session["x"], session["y"] = U, D, x, y
-    session["y_j"] = Scalar(0.0)
+    session["U"], session["D"], session["x"] = U, D, x
+    session["y"], session["y_j"] = Tensor(VECTOR, A.shape[0]), Scalar(0.0)
     session.run(SYMMETRIC_PROGRAM)
-    assert np.allclose(y, A @ x)
-    z = np.full(len(y), np.nan)
-    call = expert("spmv", "symmetric", len(y), U.indptr, U.indices, U.data, D, x, z)
+    assert np.allclose(session["y"].to_numpy(), A @ x)
+    z = np.full(A.shape[0], np.nan)
+    call = expert("spmv", "symmetric", len(z), U.indptr, U.indices, U.data, D, x, z)
     if call is not None:
         call()
-        assert np.allclose(z, y)
+        assert np.allclose(z, A @ x)
     race(meter, "symmetric", name, lambda: session.run(SYMMETRIC_PROGRAM), A, x, call)
