@@ -82,8 +82,8 @@ class _Plan:
     """How a kernel was called, so that calling it again on the same tensors costs little."""
 
     __slots__ = (
-        *("_caller", "_handles", "_types", "copies", "handles", "kernel", "masks"),
-        *("node", "tensors", "written"),
+        *("_caller", "_matrices", "_types", "_values", "copies", "handles", "kernel"),
+        *("masks", "node", "tensors", "written"),
     )
 
     def __init__(
@@ -101,7 +101,9 @@ class _Plan:
         pairs = zip(kernel.tensors, kernel.written, strict=True)
         self.written = [name for name, written in pairs if written]
         self.copies = not all(h.in_place for h in handles.values())
-        self._handles, self._types = list(handles.items()), list(types.items())
+        self._values = [(name, handle.value) for name, handle in handles.items()]
+        self._matrices = [handle for handle in handles.values() if handle.has_parts]
+        self._types = list(types.items())
 
     @property
     def caller(self) -> Caller:
@@ -116,12 +118,16 @@ class _Plan:
         if self.copies:
             return False
         get = environment.get
-        for name, handle in self._handles:
-            if get(name) is not handle.value or not handle.is_current():
+        for name, value in self._values:
+            if get(name) is not value:
                 return False
-        return all(type(get(name)) is kind for name, kind in self._types) and all(
-            get(name) == mask for name, mask in self.masks
-        )
+        for handle in self._matrices:
+            if not handle.is_current():
+                return False
+        for name, kind in self._types:
+            if type(get(name)) is not kind:
+                return False
+        return not self.masks or all(get(name) == mask for name, mask in self.masks)
 
 
 class Session:

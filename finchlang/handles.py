@@ -46,6 +46,11 @@ class Handle:
         """Whether the memory is a tensor's, and not an array's or a matrix's."""
         return isinstance(self.value, (Tensor, SwizzledTensor))
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether the value may get other memory without becoming another object."""
+        return bool(self._parts)
+
     def is_current(self) -> bool:
         """Whether the value's memory still is what this handle was made for."""
         if not self._parts:

@@ -51,7 +51,8 @@ class Caller:
             words = [pack(value) for pack, value in zip(self._pack, numbers, strict=True)]
             frame.slots[self._numbers : self._numbers + len(words)] = words
         for seat in self._renewed:
-            seat.offer(frame)
+            if seat.is_exchanging:
+                seat.offer(frame)
         frame.call(self._written)
         changed = False
         for seat in self._changing:

@@ -97,12 +97,11 @@ class RenewedSeat(Seat):
         return True
 
     def offer(self, frame: Any) -> None:
-        """Let the kernel write into spare memory."""
-        if self.is_exchanging:
-            spare: Spare = self._tensor.spare  # type: ignore[union-attr]
-            spare.prepare(self._kinds)
-            for k, words in zip(self.written_at, spare.words, strict=True):
-                frame.set_words(self.buffer + k, words)
+        """Let the kernel write into spare memory, if it is exchanging."""
+        spare: Spare = self._tensor.spare  # type: ignore[union-attr]
+        spare.prepare(self._kinds)
+        for k, words in zip(self.written_at, spare.words, strict=True):
+            frame.set_words(self.buffer + k, words)
 
     def leave(self, frame: Any, native: Any) -> bool:
         if not self.is_exchanging:

@@ -10,6 +10,7 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import packer
 from finchlang.native.runtime import whole
 from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter
+from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.tensor import Scalar, Tensor
 
 Stored = Tensor | Scalar
@@ -26,6 +27,8 @@ class Seat:
         self._pack = [packer(v.type) for v in bound.inputs]
         count = len(bound.inputs)
         self._given, self._handed = slice(given, given + count), slice(handed, handed + count)
+        self._is_scalar = isinstance(bound.level, ScalarLevel)
+        self._owned_slots = [3 * (buffer + k) + 2 for k in self.grown_at]
         self._shows_place = not bound.written and count == bound.level.order
         self._tensor: Stored | None = None
         self._storage: Any = self  # of no tensor; a Scalar has none, and is told anew each time
@@ -36,9 +39,9 @@ class Seat:
 
     def holds(self, tensor: Stored) -> bool:
         """Whether this very tensor is in the frame, as it is now."""
-        if tensor is not self._tensor or isinstance(tensor, Scalar):
+        if tensor is not self._tensor or self._is_scalar:
             return False
-        return (tensor.place if self._shows_place else tensor.storage) is self._storage
+        return (tensor.place if self._shows_place else tensor.storage) is self._storage  # type: ignore[union-attr]
 
     def enter(self, frame: Any, tensor: Stored) -> bool:
         """Put a tensor into the frame; says whether its arrays are others than at the last call."""
@@ -93,7 +96,7 @@ class Seat:
         return [native.unpack_output(first + k, word) for k, word in enumerate(words)]
 
     def _has_grown(self, slots: Any) -> bool:
-        return any(slots[3 * (self.buffer + k) + 2] for k in self.grown_at)
+        return any(map(slots.__getitem__, self._owned_slots))
 
     def _has_changed_lengths(self, tensor: Tensor) -> bool:
         self._sizes = self._sizes or self.bound.level.sizes(tensor.shape)

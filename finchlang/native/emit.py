@@ -276,7 +276,7 @@ class _Function(Polling):
         if self.is_procedure:
             return self.module.loop_hint(interleave_count="i32 1")
         if is_indirect(loop.body):
-            self.is_gathering = True
+            self.is_gathering |= not is_heavy(loop.body)
             return self.module.short_loop()
         return self.module.short_loop() if self.is_walking else ""
 
