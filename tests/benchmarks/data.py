@@ -116,6 +116,8 @@ def real(name: str) -> Matrix:
 
 
 MATRICES: dict[str, Callable[[], Matrix]] = {
+    "10,000 of density 1e-3, seed 1": lambda: erdos_renyi(10_000, 10, 1),
+    "10,000 of density 1e-3, seed 2": lambda: erdos_renyi(10_000, 10, 2),
     "Erdos-Renyi 10, seed 1": lambda: erdos_renyi(100_000, 10, 1),
     "Erdos-Renyi 10, seed 2": lambda: erdos_renyi(100_000, 10, 2),
     "Erdos-Renyi 100, seed 1": lambda: erdos_renyi(10_000, 100, 1),

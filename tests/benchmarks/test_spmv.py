@@ -15,6 +15,7 @@ PROGRAMS = {
     "CSR": "@finch begin\ny .= 0\nfor i = _, j = _\n y[i] += A[i, j] * x[j]\nend\nend",
 }
 GENERATED = [
+    *("10,000 of density 1e-3, seed 1", "10,000 of density 1e-3, seed 2"),
     *("Erdos-Renyi 10, seed 1", "Erdos-Renyi 10, seed 2"),
     *("Erdos-Renyi 100, seed 1", "Erdos-Renyi 100, seed 2"),
     *("RMAT 16, seed 1", "RMAT 16, seed 2", "band 5, seed 1", "band 30, seed 1"),
