@@ -175,6 +175,9 @@ class Tensor:
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
         coordinates, positions = self._places()
+        kinds = [type(level) for level in self.format.levels()]
+        if not any(kind.merges or kind.select is not Level.select for kind in kinds):
+            return len(positions)
         values = self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
         return len(np.unique(own)) if any(lv.merges for lv in self.format.levels()) else len(own)
