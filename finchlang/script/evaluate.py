@@ -241,8 +241,11 @@ class Evaluator:
             with faults(span, f"`{function.usage}`"):
                 if function.prints:
                     args = [self.output, *args]
-                check_call(function, args, keywords)
-                return function.function(*args, **keywords)
+                try:
+                    return function.function(*args, **keywords)
+                except TypeError:
+                    check_call(function, args, keywords)
+                    raise
         if keywords:
             raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
         if isinstance(function, Type):
