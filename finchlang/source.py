@@ -46,6 +46,14 @@ class Span:
     def end(self) -> tuple[int, int]:
         return self.end_line, self.end_column
 
+    @property
+    def text(self) -> str:
+        """What stands there in the source, on one line."""
+        lines = [self.source.line(k) for k in range(self.line, self.end_line + 1)]
+        lines[-1] = lines[-1][: self.end_column - 1]
+        lines[0] = lines[0][self.column - 1 :]
+        return " ".join(line.strip() for line in lines)
+
     def to(self, other: Span) -> Span:
         """The span from the start of this one to the end of `other`."""
         return Span(self.source, self.line, self.column, other.end_line, other.end_column)

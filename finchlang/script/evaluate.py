@@ -386,19 +386,10 @@ class Evaluator:
         assert node.name == "assert"
         condition, *message = node.args
         if not self.condition(condition, env):
-            what = text(self.value(message[0], env)) if message else source_text(condition.span)
+            said = condition.span.text if condition.span else "?"
+            what = text(self.value(message[0], env)) if message else said
             raise FinchError("type", f"assertion failed: {what}", node.span)
         return None
-
-
-def source_text(span: Span | None) -> str:
-    """What stands in the source at `span`, on one line."""
-    if span is None:
-        return "?"
-    lines = [span.source.line(k) for k in range(span.line, span.end_line + 1)]
-    lines[-1] = lines[-1][: span.end_column - 1]
-    lines[0] = lines[0][span.column - 1 :]
-    return " ".join(line.strip() for line in lines)
 
 
 @contextmanager
