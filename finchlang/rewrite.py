@@ -31,12 +31,12 @@ def _child_fields(kind: Any) -> tuple[str, ...]:
 
 def children(node: Node) -> list[Node]:
     """The nodes directly below `node`, left to right."""
-    found: list[Node] = []
     kind: Any = type(node)
+    found: list[Node] = []
     for name in _child_fields(kind):
         value = getattr(node, name)
         if type(value) is tuple:
-            found.extend(item for item in value if isinstance(item, Node))
+            found += [item for item in value if isinstance(item, Node)]
         elif isinstance(value, Node):
             found.append(value)
     return found
@@ -75,7 +75,7 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(reversed(children(top)))
+        stack += children(top)[::-1]
 
 
 def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:

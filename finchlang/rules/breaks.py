@@ -19,8 +19,8 @@ from finchlang.algebra import operator
 from finchlang.host.build import add, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.rewrite import accesses, replace, rewrite_bottom_up, walk
-from finchlang.rules.engine import Machine, State, drop, if_not_empty, with_bounds
+from finchlang.rewrite import replace, rewrite_bottom_up, walk
+from finchlang.rules.engine import Machine, State, accesses_in, drop, if_not_empty, with_bounds
 from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
@@ -139,7 +139,7 @@ def guarded(term: Loop, state: State) -> Loop:
     if len(found) <= _FEW:
         return term
     guards = {trigger.name: trigger.guard() for trigger in found}
-    known = [a.tensor.level for a in accesses(term.body) if isinstance(a.tensor, Fiber)]
+    known = [a.tensor.level for a in accesses_in(term.body) if isinstance(a.tensor, Fiber)]
     for level in known:
         if isinstance(level, _Undecided):
             guards.pop(level.trigger.name, None)

@@ -15,7 +15,7 @@ from finchlang.host.build import compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
-from finchlang.rewrite import children, map_children
+from finchlang.rewrite import accesses, map_children
 from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
 from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
@@ -111,7 +111,7 @@ class Machine:
 
 def find(term: Node, kind: type[Any]) -> Any:
     """The first looplet of `kind` that stands in an access of `term`, or None."""
-    for access in _accesses(term):
+    for access in accesses_in(term):
         if isinstance(access.tensor, kind):
             return access.tensor
     return None
@@ -120,7 +120,7 @@ def find(term: Node, kind: type[Any]) -> Any:
 def find_all(term: Node, kind: type[Any]) -> list[Any]:
     """The looplets of `kind` in the accesses of `term`, each once, in order."""
     found: dict[int, Any] = {}
-    for access in _accesses(term):
+    for access in accesses_in(term):
         if isinstance(access.tensor, kind):
             found.setdefault(id(access.tensor), access.tensor)
     return list(found.values())
@@ -130,23 +130,19 @@ def find_looplets(term: Node) -> list[Looplet]:
     return find_all(term, Looplet)
 
 
-def _accesses(term: Node) -> tuple[Access, ...]:
-    """The accesses of a term, parents first. Each rule of the table asks about the same term in its
-    turn, so the last answer is kept."""
-    global _last
-    if _last[0] is not term:
-        found: list[Access] = []
-        stack = [term]
-        while stack:
-            node = stack.pop()
-            if type(node) is Access:
-                found.append(node)
-            stack.extend(reversed(children(node)))
-        _last = (term, tuple(found))
-    return _last[1]
+def accesses_in(term: Node) -> tuple[Access, ...]:
+    """The accesses of a term, parents first. Each rule of the table asks about the same terms in
+    its turn, so answers are kept for a while."""
+    known = _known.get(id(term))
+    if known is None:
+        if len(_known) >= 64:
+            _known.clear()
+        known = _known[id(term)] = (term, tuple(accesses(term)))
+    return known[1]
 
 
-_last: tuple[Node, tuple[Access, ...]] = (EMPTY, ())
+#: terms (kept, so that no other can have the same id) and their accesses
+_known: dict[int, tuple[Node, tuple[Access, ...]]] = {}
 
 
 def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:

@@ -18,12 +18,13 @@ from finchlang.looplets import (
     Switch,
     Thunk,
 )
-from finchlang.rewrite import accesses, mentions, substitute, walk
+from finchlang.rewrite import mentions, substitute, walk
 from finchlang.rules.breaks import guarded, run_regions, triggers
 from finchlang.rules.engine import (
     Machine,
     State,
     Step,
+    accesses_in,
     bounded,
     bounds,
     find,
@@ -120,7 +121,9 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
 
 def _bound_accesses(term: Node) -> list[Access]:
     """The accesses whose last index has a value."""
-    return [a for a in accesses(term) if a.indices and isinstance(a.indices[-1], (Literal, Value))]
+    return [
+        a for a in accesses_in(term) if a.indices and isinstance(a.indices[-1], (Literal, Value))
+    ]
 
 
 @rule("AcceptRun")
@@ -185,7 +188,9 @@ def _unfurl_scalars(term: Loop, state: State) -> Any:
     if not structured:
         return term
     changing = {n.tensor for n in walk(term.body) if isinstance(n, (Declare, Thaw))}
-    read = {a.tensor: a.tensor.name for a in accesses(term.body) if isinstance(a.tensor, Variable)}
+    read = {
+        a.tensor: a.tensor.name for a in accesses_in(term.body) if isinstance(a.tensor, Variable)
+    }
     values: dict[Node, Node] = {
         tensor: structured[name].level.read(state.host, structured[name])
         for tensor, name in read.items()
@@ -216,7 +221,7 @@ def _unfurl_site(term: Any, site: Access, state: State) -> Any:
 
 
 def _unfurlable(term: Loop) -> Access | None:
-    for found in accesses(term.body):
+    for found in accesses_in(term.body):
         if is_at(found, term.index) and not isinstance(found.tensor, Looplet):
             return found
     return None

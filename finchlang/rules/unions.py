@@ -12,8 +12,8 @@ from finchlang.host.build import add, cast, compare, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op, Var
 from finchlang.looplets import Phase, Run, Sequence, Spike, Stepper
-from finchlang.rewrite import accesses, walk
-from finchlang.rules.engine import Machine, State, Step, bounded, find_all, put, rule
+from finchlang.rewrite import walk
+from finchlang.rules.engine import Machine, State, Step, accesses_in, bounded, find_all, put, rule
 from finchlang.rules.expressions import evaluate, type_of
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Access, Call, Literal, Node, Value
@@ -88,7 +88,7 @@ def _value_at(host: Host, spike: Spike, is_here: Expr, state: State) -> Node:
 def _mergeable(term: Node) -> list[Spike]:
     """The spikes of the largest expression in `term` whose value no single one of them decides, if
     they stand nowhere else."""
-    everywhere = [a.tensor for a in accesses(term) if isinstance(a.tensor, Spike)]
+    everywhere = [a.tensor for a in accesses_in(term) if isinstance(a.tensor, Spike)]
     if len(set(everywhere)) < 2:
         return []
     best: list[Spike] = []
