@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from finchlang import FinchError, Session, Tensor
+from finchlang.calling import renewal
 from finchlang.calling.renewal import LARGE, renewed
 from finchlang.kernel import Kernel
 from finchlang.parse import parse_kernel
@@ -104,6 +107,47 @@ def test_two_tensors_that_are_swapped() -> None:
     session.run("for k = 1:9\n" + program + "\nx, y = y, x\nend")
     assert np.array_equal(session["x"].to_numpy(), np.full(N, 9.0))
     assert np.array_equal(session["y"].to_numpy(), np.full(N, 8.0))
+
+
+STEPS = [
+    "@finch begin\ny .= 0\nfor i = _\n y[i] += c * x[i]\nend\nend",
+    "@finch begin\nx .= 0\nfor i = _\n x[i] += y[i] + 1\nend\nend",
+    "@finch for i = _\n x[i] += s[i]\nend",
+    "@finch begin\ns .= 0\nfor i = _\n if x[i] > c\n s[i] = x[i]\n end\nend\nend",
+    "@finch begin\nr .= 0\nfor i = _\n r[i] = min(x[i], c)\nend\nend",
+    "@finch begin\nw .= 0\ny .= 1\nfor i = _\n w[i] += r[i]\n y[i] += s[i]\nend\nend",
+    "@finch for i = _\n y[i] += w[i]\nend",
+    "x, y = y, x",
+    "kept = s",
+    "c += 1",
+    "c = 0",
+]
+FORMATS = {
+    "x": "Dense(Element(0.0))",
+    "y": "Dense(Element(0.0))",
+    "s": "SparseList(Element(0.0))",
+    "r": "RunList(Element(0.0))",
+    "w": "SparseByteMap(Element(0.0))",
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=30))
+def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]) -> None:
+    """With all memory exchanged, however little there is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renewal, "LARGE", 0)
+        sessions = [Session(), Session(engine="interpret")]
+        for session in sessions:
+            for name, format in FORMATS.items():
+                session[name] = Tensor(format, 6)
+            session["c"] = 1.0
+        for step in [STEPS[1], *steps]:
+            for session in sessions:
+                session.run(step)
+            for name in FORMATS:
+                native, interpreted = (s[name].to_numpy() for s in sessions)
+                assert np.array_equal(native, interpreted), (step, name)
 
 
 PROGRAMS = {
