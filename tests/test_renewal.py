@@ -132,7 +132,7 @@ FORMATS = {
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=30))
+@given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=6))
 def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]) -> None:
     """With all memory exchanged, however little there is."""
     with pytest.MonkeyPatch.context() as patch:
@@ -142,7 +142,7 @@ def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]
             for name, format in FORMATS.items():
                 session[name] = Tensor(format, 6)
             session["c"] = 1.0
-        for step in [STEPS[1], *steps]:
+        for step in [STEPS[1], *steps * 5]:  # plans are followed from the second time on
             for session in sessions:
                 session.run(step)
             for name in FORMATS:
