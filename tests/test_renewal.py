@@ -140,7 +140,7 @@ def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]
         sessions = [Session(), Session(engine="interpret")]
         for session in sessions:
             for name, format in FORMATS.items():
-                session[name] = Tensor(format, 6)
+                session[name] = Tensor(format, 16)  # as many as memory is allocated for
             session["c"] = 1.0
         for step in [STEPS[1], *steps * 5]:  # plans are followed from the second time on
             for session in sessions:
