@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from finchlang import FinchError, Session, Tensor
@@ -132,6 +132,7 @@ FORMATS = {
 
 
 @settings(max_examples=60, deadline=None)
+@example([STEPS[0], STEPS[1]])
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=6))
 def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]) -> None:
     """With all memory exchanged, however little there is."""
