@@ -22,29 +22,26 @@ class Environment:
         self.owned = frozenset(owned)
         self.values: dict[str, Any] = {}
 
-    def _scope(self, name: str) -> Environment:
+    def owner(self, name: str) -> Environment:
+        """The scope that `name` belongs to."""
         scope = self
         while scope.parent is not None and name not in scope.owned:
             scope = scope.parent
         return scope
 
-    def values_of(self, name: str) -> dict[str, Any]:
-        """The values of the scope that `name` belongs to."""
-        return self._scope(name).values
-
     def has(self, name: str) -> bool:
-        return name in self._scope(name).values
+        return name in self.owner(name).values
 
     def get(self, name: str) -> Any:
         """What `name` is bound to; KeyError if it is not."""
-        return self._scope(name).values[name]
+        return self.owner(name).values[name]
 
     def set(self, name: str, value: Any) -> None:
-        self._scope(name).values[name] = value
+        self.owner(name).values[name] = value
 
     def is_local(self, name: str) -> bool:
         """Whether a scope other than the outermost owns `name`."""
-        return self._scope(name).parent is not None
+        return self.owner(name).parent is not None
 
     def names(self) -> Iterator[str]:
         """Every name visible here."""

@@ -162,10 +162,10 @@ class Evaluator:
 
     def named(self, name: str, span: Span | None, env: Environment) -> Any:
         """What a name stands for: bound in the script, or defined by the language."""
-        bound = env.values_of(name)
-        if name in bound:
-            return bound[name]
-        if env.is_local(name):
+        scope = env.owner(name)
+        if name in scope.values:
+            return scope.values[name]
+        if scope.parent is not None:
             message = f"{name} is local to this function and has no value yet"
             hint = "what a function assigns to is its own: give it a value first, or pass it in"
             raise FinchError("unknown name", message, span, hint)
