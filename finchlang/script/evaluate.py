@@ -207,9 +207,12 @@ class Evaluator:
 
     def call(self, node: Call | KeywordCall, env: Environment) -> Any:
         op = node.op
-        if isinstance(op, Variable) and op.name in ("&&", "||", "ifelse") and not env.has(op.name):
-            return self.lazy(op.name, node.args, env)
-        function = self.value(op, env)
+        if isinstance(op, Variable):
+            if op.name in ("&&", "||", "ifelse") and not env.has(op.name):
+                return self.lazy(op.name, node.args, env)
+            function = self.named(op.name, op.span, env)
+        else:
+            function = self.value(op, env)
         args = [self.value(arg, env) for arg in node.args]
         if isinstance(node, KeywordCall):
             keywords = {name: self.value(value, env) for name, value in node.keywords}
