@@ -295,7 +295,7 @@ def _trim(tensor: Tensor | Scalar) -> None:
 
 
 def main() -> int:
-    """Run the command; 1 if there was a difference."""
+    """Run the command; 1 if there was a difference, or a case took too long."""
     parser = argparse.ArgumentParser(prog="case_matrix", description=__doc__)
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
@@ -327,7 +327,7 @@ def main() -> int:
         print(f"{seconds:.2f} s {name}")
     print(f"{dict(counts)} in {time.monotonic() - start:.0f} s", end=", ")
     print(f"{sum(seconds for seconds, _ in slowest):.0f} s of them staging and compiling")
-    return 1 if counts["differences"] else 0
+    return 1 if counts["differences"] or counts["too slow"] else 0
 
 
 if __name__ == "__main__":

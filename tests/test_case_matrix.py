@@ -9,7 +9,7 @@ from pathlib import Path
 
 import case_matrix
 import pytest
-from case_matrix import LIMIT, REASONS, cases, covering, reason, run_case
+from case_matrix import REASONS, cases, covering, reason, run_case
 from case_matrix_kernels import (
     ACTIONS,
     CONTEXTS,
@@ -34,17 +34,14 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINCH_CACHE_DIR", "")
 
 
-def examine(case: MatrixCase) -> float:
-    """Run a case; gives the seconds it took to stage and compile."""
+def examine(case: MatrixCase) -> None:
     outcome = run_case(case)
     assert not outcome.difference, f"{case.name}\n{case.text}\n{outcome.difference}"
-    return outcome.seconds
 
 
 @pytest.mark.parametrize("case", NEEDED, ids=lambda case: case.name)
 def test_any_two_factors(case: MatrixCase) -> None:
-    """Twice the limit, because a busy machine takes longer."""
-    assert examine(case) < 2 * LIMIT
+    examine(case)
 
 
 @pytest.mark.parametrize("case", REST, ids=lambda case: case.name)

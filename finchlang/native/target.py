@@ -9,14 +9,15 @@ import llvmlite.binding as llvm
 
 
 @cache
-def target_machine() -> Any:
-    """LLVM's description of this processor; initialises LLVM."""
+def target_machine(level: int = 2) -> Any:
+    """LLVM's description of this processor, and how much its code generator optimises (0 to 3);
+    initialises LLVM."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
+        opt=level,
         jit=True,
     )
 
