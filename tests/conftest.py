@@ -4,6 +4,7 @@ code that is compiled quickly."""
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 from quick_native import compile_quickly
 
 GOLDEN = Path(__file__).parent / "golden"
+
+#: a shell lets what it starts in the background ignore Ctrl-C, which tests send to themselves
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
