@@ -302,6 +302,33 @@ def test_memory_that_a_kernel_got_is_used_again() -> None:
     assert len(addresses) == 1
 
 
+def test_memory_that_a_failed_call_got_is_not_used_by_the_next() -> None:
+    session, n = Session(), 2000
+    mask, k = np.arange(n) < 3, np.arange(1, n + 1)
+    session["m"], session["k"], session["x"] = mask, k, np.arange(1.0, n + 1)
+    session["s"] = Tensor("SparseList(Element(0.0))", n)
+    program = """
+    @finch begin
+        s .= 0
+        for i = _
+            if m[i]
+                s[i] = x[k[i]]
+            end
+        end
+    end
+    """
+    for _ in range(3):
+        session.run(program)
+    mask[:], k[-1] = True, n + 1
+    for _ in range(3):
+        with pytest.raises(FinchError, match="is not in 1:2000"):
+            session.run(program)
+        assert session["s"].countstored() == 3
+    k[-1] = n
+    session.run(program)
+    assert np.array_equal(session["s"].to_numpy(), np.arange(1.0, n + 1))
+
+
 @pytest.mark.parametrize("format", ["SparseHash(Pattern())", "SparseByteMap(Pattern())"])
 def test_what_grows_within_its_memory_is_not_cut_off(format: str) -> None:
     """Entries that are unset and set again: the table keeps their number, the list does not."""

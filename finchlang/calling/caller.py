@@ -53,7 +53,12 @@ class Caller:
         for seat in self._renewed:
             if seat.is_exchanging:
                 seat.offer(frame)
-        frame.call(self._written)
+        try:
+            frame.call(self._written)
+        except BaseException:
+            for seat in self._seats:
+                seat.forget()  # the frame may refer to memory that the call got, and is free now
+            raise
         changed = False
         for seat in self._changing:
             changed = seat.leave(frame, self.native) or changed

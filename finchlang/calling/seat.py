@@ -43,6 +43,10 @@ class Seat:
             return False
         return (tensor.place if self._shows_place else tensor.storage) is self._storage  # type: ignore[union-attr]
 
+    def forget(self) -> None:
+        """Have the tensor told anew at the next call."""
+        self._tensor = None
+
     def enter(self, frame: Any, tensor: Stored) -> bool:
         """Put a tensor into the frame; says whether its arrays are others than at the last call."""
         if isinstance(tensor, Scalar):
