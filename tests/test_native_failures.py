@@ -91,6 +91,19 @@ def test_failure_restores_and_reports() -> None:
     assert y.tolist() == [10.0, 11.0, 13.0, 13.0, 10.0, 10.0]
 
 
+def test_a_frame_saves_arrays_of_another_type() -> None:
+    y, x, k = np.zeros(3), np.arange(1.0, 4.0), np.array([1, 2, 3], np.int32)
+    frame, flags = compiled(samples.gather).frame(), np.array([True, False, True])
+    for number, array in enumerate((y, x, k)):
+        frame.set_array(number, array)
+    frame.set_inputs([3, 3])
+    frame.call([y])
+    k[2] = 4
+    with pytest.raises(FinchError, match="4 is not in 1:3"):
+        frame.call([flags])
+    assert flags.tolist() == [True, False, True]
+
+
 def test_failure_values_of_every_type_and_the_right_statement() -> None:
     s = samples.Sample()
     which = s.input("which")

@@ -147,7 +147,7 @@ class Frame:
             saved = self._saved = [array.copy() for array in written]
             return
         for number, array in enumerate(written):
-            if saved[number].shape == array.shape:
+            if saved[number].shape == array.shape and saved[number].dtype == array.dtype:
                 np.copyto(saved[number], array)
             else:
                 saved[number] = array.copy()
