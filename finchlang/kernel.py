@@ -153,8 +153,8 @@ class Kernel:
     def caller(self, owned: Sequence[bool] = ()) -> Caller:
         """A frame of its own to call the compiled kernel with: for a set of tensors that it is
         often called with. `owned` says which are nobody else's memory, as a user's array is."""
-        pairs = zip(self.bounds, owned, strict=False)
-        return Caller(self.native, self.bounds, [o and b.name in self._renewed for b, o in pairs])
+        names = {bound.name for bound, own in zip(self.bounds, owned, strict=False) if own}
+        return Caller(self.native, self.bounds, names & self._renewed)
 
     @cached_property
     def _renewed(self) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_format import fits, nests
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -98,6 +99,29 @@ def test_sparse_results_that_shrink_and_grow(format: str) -> None:
             found, expected = session["C"].to_numpy(), (session["A"] + session["B"]).toarray()
             assert np.allclose(found, expected)
             session["A"].data *= 2
+
+
+@pytest.mark.parametrize("format", nests("Element(0.0)", 2))
+def test_every_format_in_memory_that_held_something_else(
+    format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A multiple of a diagonal matrix, or of one entry where the format has no place for more; there
+    is nothing to store when it is multiplied by 0."""
+    monkeypatch.setattr(renewal, "LARGE", 0)
+    n, one = 17, np.zeros((17, 17))
+    one[3, 3] = 1.0
+    A = fits(format, np.diag(np.arange(1.0, n + 1))) or fits(format, one)
+    assert A is not None
+    write = "C[i, j] = A[i, j] * c"
+    if format.startswith("Symmetric"):  # of two mirrored places it has one
+        write = f"if i <= j\n {write}\n end"
+    program = f"@finch begin\nC .= 0\nfor j = _, i = _\n {write}\nend\nend"
+    session = Session()
+    session["A"], session["C"] = A, Tensor(format, n, n)
+    for step in range(8):
+        session["c"] = float(step % 3)
+        session.run(program)
+        assert np.array_equal(session["C"].to_numpy(), A.to_numpy() * (step % 3))
 
 
 def test_two_tensors_that_are_swapped() -> None:

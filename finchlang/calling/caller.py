@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,16 @@ from finchlang.tensors.bind import Bound
 
 
 class Caller:
-    """The frame of a compiled kernel, and the tensors that are in it. `renewed` says of which tensors
+    """The frame of a compiled kernel, and the tensors that are in it. `renewed` names those of which
     the kernel may exchange the memory: it makes them anew, and nobody else writes them."""
 
-    def __init__(self, native: NativeKernel, bounds: Sequence[Bound], renewed: Sequence[bool] = ()):
+    def __init__(self, native: NativeKernel, bounds: Sequence[Bound], renewed: Set[str]):
         self.native, self.frame = native, native.frame()
         layout = native.layout
         self._seats: list[Seat] = []
         buffer, given, handed = 0, layout.first_input, layout.first_output
-        for number, bound in enumerate(bounds):
-            kind = RenewedSeat if any(renewed[number : number + 1]) else Seat
+        for bound in bounds:
+            kind = RenewedSeat if bound.name in renewed else Seat
             seat = kind(bound, buffer, given, handed, layout)
             buffer, given = buffer + len(bound.buffers), given + len(bound.inputs)
             handed += len(bound.outputs)

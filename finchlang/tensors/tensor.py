@@ -29,7 +29,7 @@ class Tensor:
     column-major: the outermost level is the last mode.
     """
 
-    #: memory for a kernel that makes it anew (`renewal.py`)
+    #: memory for a kernel that makes it anew (`calling/renewal.py`)
     spare: Any = None
 
     def __init__(self, format: Level | str, *shape: int):
