@@ -115,6 +115,7 @@ class Steps(Looplet):
     next: Callable[[Host], None]
     last: Expr | None = None
     positions: Positions | None = None
+    regions: Regions | None = None
     first: Expr = ONE
 
 
@@ -157,6 +158,20 @@ class Positions:
     tail: Callable[[Host, Expr, Expr], Node]
     fill: Node
     locate: Callable[[Host, Expr], Expr]  # the first position at or after a coordinate
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """What the derived rule `Regions` needs to know of a stepper over a run of fill and then something
+    else: these others are at positions start..stop-1 of sorted storage, and do not overlap;
+    `region(host, q)` gives the first and the last coordinate of what is at position q, and its
+    looplet; `fill` is the payload between."""
+
+    start: Expr
+    stop: Expr
+    region: Callable[[Host, Expr], tuple[Expr, Expr, Node]]
+    fill: Node
+    locate: Callable[[Host, Expr], Expr]  # the first position that ends at or after a coordinate
 
 
 def set_end(looplet: Any, end: Expr | None) -> Any:

@@ -30,6 +30,7 @@ from finchlang.native.emit_polling import CHUNK, Polling
 from finchlang.native.function import Array
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.module import Module
+from finchlang.native.partial_sums import partial_sum
 from finchlang.source import Bug
 from finchlang.types import Int64, Type
 
@@ -55,8 +56,9 @@ class _Function(Polling):
     is_procedure = False
     #: whether the statement is in a `while` loop, which goes from entry to entry
     is_walking = False
-    #: whether some loop reads entries apart: then eight at a time are better than the usual four
-    is_gathering = False
+    #: whether some loop reads entries apart or has few steps: then eight at a time are better than
+    #: the usual four
+    is_wide = False
     #: see `forwarded_fills`, for the statements being emitted
     forwarded: Mapping[int, ir.Fill] = MappingProxyType({})
 
@@ -72,7 +74,7 @@ class _Function(Polling):
         self.body()
         for number, cell in enumerate(residual.outputs):
             self.write_slot(layout.first_output + number, cell.type, self.read_cell(cell))
-        attributes = ' "prefer-vector-width"="512"' if self.is_gathering else ""
+        attributes = ' "prefer-vector-width"="512"' if self.is_wide else ""
         return self.finish(f"define i32 @entry(ptr noalias %slots){attributes}", f"ret i32 {OK}")
 
     def procedure(self, linkage: str = "") -> str:
@@ -133,6 +135,8 @@ class _Function(Polling):
                 self.bind(variable, self.value(expr))
             case ir.Load(variable, buffer, index):
                 self.bind(variable, self.load(buffer, self.value(index)))
+                if self.loops:
+                    self.read.add(variable)
             case ir.Store(buffer, index, expr):
                 self.store(buffer, self.value(index), self.value(expr))
             case ir.Get(variable, cell):
@@ -198,12 +202,12 @@ class _Function(Polling):
         self.choose(self.value(statement.condition), body, end)
         self.start(body)
         was_walking, self.is_walking = self.is_walking, True
-        self.depth += 1
+        self.loops.append(statement)
         self.emit_code(statement.body)
-        self.depth -= 1
+        self.loops.pop()
         self.is_walking = was_walking
         self.forget(known)
-        is_inner = self.depth > 0 and not is_heavy(statement.body)
+        is_inner = bool(self.loops) and not is_heavy(statement.body)
         if is_inner and self.is_timed:
             self.jump(test)
             self.start(end)
@@ -220,6 +224,13 @@ class _Function(Polling):
         self.start(behind)
 
     def emit_for(self, statement: ir.For) -> None:
+        apart = partial_sum(statement, self.loops[-1]) if self.loops else None
+        for part in apart or ():
+            self.emit_for_plainly(part) if isinstance(part, ir.For) else self.emit_statement(part)
+        if apart is None:
+            self.emit_for_plainly(statement)
+
+    def emit_for_plainly(self, statement: ir.For) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
         enter, end = self.labels("enter", "end")
         self.choose(self.new(f"icmp sle i64 {first}, {last}"), enter, end)
@@ -227,16 +238,16 @@ class _Function(Polling):
         if not self.polls:
             self.count_up(statement, first, last, polls=False)
         elif is_heavy(statement.body):
-            if self.depth == 0 and not self.is_procedure:
+            if not self.loops and not self.is_procedure:
                 self.count_in_timed_chunks(statement, first, last)
             else:
                 was_timed, self.is_timed = self.is_timed, False
                 self.count_up(statement, first, last, polls=True)
                 self.is_timed = was_timed
         else:
-            if self.depth > 0 and not (self.is_timed and runs_along_array(statement)):
+            if self.loops and not (self.is_timed and runs_along_array(statement)):
                 self.spend(self.new(f"sub i64 {last}, {first}"))
-            if self.depth > 0 and runs_along_array(statement):
+            if self.loops and runs_along_array(statement):
                 self.count_up(statement, first, last, polls=False)
             else:
                 self.count_in_chunks(statement, first, last)
@@ -256,9 +267,9 @@ class _Function(Polling):
         if fill is not None:
             place = self.new(f"sub i64 {i}, 1")
             self.store(fill.buffer, place, self.value(fill.value))
-        self.depth += 1
+        self.loops.append(statement)
         self.emit_code(statement.body)
-        self.depth -= 1
+        self.loops.pop()
         self.forget(known)
         if polls:
             self.spend("1")
@@ -276,9 +287,12 @@ class _Function(Polling):
         if self.is_procedure:
             return self.module.loop_hint(interleave_count="i32 1")
         if is_indirect(loop.body):
-            self.is_gathering |= not is_heavy(loop.body)
+            self.is_wide |= not is_heavy(loop.body)
             return self.module.short_loop()
-        return self.module.short_loop() if self.is_walking else ""
+        if not self.is_walking and not self.is_stored(loop.start, loop.stop):
+            return ""
+        self.is_wide |= not is_heavy(loop.body)
+        return self.module.short_loop()
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from finchlang.host.ir import Buffer, Cell, Const, Expr, Op, Residual
+from finchlang.host.ir import Buffer, Cell, Const, Expr, For, Op, Residual, Var, While
 from finchlang.native.analysis import is_heavy
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.layout import Layout
@@ -37,7 +37,8 @@ class FunctionText(ABC):
         self.count = 0
         self.block = "start"
         self.failures = 0
-        self.depth = 0  # loops around the current statement
+        self.loops: list[For | While] = []  # around the current statement, the outermost first
+        self.read: set[Expr] = set()  # what they have read from arrays
         self.exits: set[int] = set()
         self.values: dict[Expr, str] = {}
         self.bound: list[Expr] = []  # the keys of `values`, in order, so that scopes can be left
@@ -168,6 +169,15 @@ class FunctionText(ABC):
             found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
             self.bind(expr, found)
         return found
+
+    def is_stored(self, *exprs: Expr) -> bool:
+        """Whether any of `exprs` depends on what the loops around have read from an array."""
+        for expr in exprs:
+            if isinstance(expr, Var) and expr.definition is not None:
+                expr = expr.definition
+            if expr in self.read or (isinstance(expr, Op) and self.is_stored(*expr.args)):
+                return True
+        return False
 
     def read_cell(self, cell: Cell) -> str:
         return self.new(f"load {llvm_type(cell.type)}, ptr {self.cell(cell)}")

@@ -3,13 +3,24 @@ what it relies on. `--rules=paper` leaves them out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from finchlang.host.build import add, sub
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Stepper
+from finchlang.looplets import Lookup, Positions, Regions, Stepper
 from finchlang.rewrite import substitute
 from finchlang.rules.breaks import run_regions, triggers
-from finchlang.rules.engine import Machine, State, Step, bounds, drop, find_looplets, put, rule
-from finchlang.rules.prove import at_most
+from finchlang.rules.engine import (
+    Machine,
+    State,
+    Step,
+    bounded,
+    find_looplets,
+    put,
+    rule,
+    with_bounds,
+)
+from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Loop, Node, Value
 
@@ -23,47 +34,94 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
     the only looplet besides lookups; between the spikes nothing is left to do (E[fill] simplifies to
     nothing); positions are in order of their coordinates. Over all the stepper's coordinates no
     coordinate is compared at all."""
-    if not isinstance(term, Loop):
+    stepper, region = _sole_stepper(term), bounded(term)
+    known = None if stepper is None else stepper.positions
+    if stepper is None or known is None or not _skips_gaps(term, stepper, known):
         return None
-    region = bounds(term)
-    looplets = find_looplets(term)
-    steppers = [s for s in looplets if isinstance(s, Stepper)]
-    if region is None or len(steppers) != 1 or region[0] is region[1]:
-        return None
-    stepper, known = steppers[0], steppers[0].positions
-    if known is None or any(x is not stepper and not isinstance(x, Lookup) for x in looplets):
-        return None
-    if simplify(put(term, {id(stepper): known.fill}, consume=True)) != EMPTY:
-        return None
-    start, stop = region
+    assert isinstance(term, Loop) and region is not None
     host = state.host
-    first, end = known.start, known.stop
-    if not at_most(start, stepper.first):
-        first = known.locate(host, start)
-    if stepper.last is None or not at_most(stepper.last, stop):
-        end = known.locate(host, add(stop, 1))
+    first, end = _places(region, state, stepper, known)
 
-    _over(machine, term, state, stepper, first, sub(end, 1))
+    def once(loop: Loop, q: Expr) -> None:
+        i = known.coordinate(host, q)
+        body = put(loop.body, {id(stepper): known.tail(host, q, i)}, consume=True)
+        machine.run(substitute(body, {loop.index: Value(i)}), state)
+
+    _over(machine, term, state, first, sub(end or known.stop, 1), once)
     return EMPTY, state
 
 
-def _over(
-    machine: Machine, term: Loop, state: State, stepper: Stepper, first: Expr, last: Expr
-) -> None:
-    """The tails of `stepper` at positions first..last."""
-    host, known = state.host, stepper.positions
-    assert known is not None
+@rule("Regions", is_derived=True)
+def regions(machine: Machine, term: Node, state: State) -> Step | None:
+    """loop(i, extent(a, b), E[stepper over regions at positions p..q - 1]) →
+    loop(k, extent(p', q'), loop(i, extent(max(a, first(k)), min(b, last(k))), E[body(k)]))
 
-    def once(q: Expr) -> Expr:
-        i = known.coordinate(host, q)
-        body = put(term.body, {id(stepper): known.tail(host, q, i)}, consume=True)
-        machine.run(substitute(body, {term.index: Value(i)}), state)
+    where p' is the first position whose region ends at or after a, and q' the last, or the first
+    whose region ends after b. Relies on what Positions does, of the gaps between the regions."""
+    stepper, region = _sole_stepper(term), bounded(term)
+    known = None if stepper is None else stepper.regions
+    if stepper is None or known is None or not _skips_gaps(term, stepper, known):
+        return None
+    assert isinstance(term, Loop) and region is not None
+    host, (start, stop) = state.host, region
+    first, end = _places(region, state, stepper, known)
+    last = sub(known.stop, 1)
+
+    def once(loop: Loop, q: Expr) -> None:
+        begin, end, body = known.region(host, q)
+        inside = with_bounds(loop, greater(start, begin), lesser(stop, end))
+        machine.run(put(inside, {id(stepper): body}), state)
+
+    _over(machine, term, state, first, last if end is None else lesser(last, end), once)
+    return EMPTY, state
+
+
+def _sole_stepper(term: Node) -> Stepper | None:
+    """The stepper of a loop over several coordinates that has no other looplets besides lookups."""
+    region = bounded(term)
+    if region is None or region[0] is region[1]:
+        return None
+    others = [x for x in find_looplets(term) if not isinstance(x, Lookup)]
+    return others[0] if len(others) == 1 and isinstance(others[0], Stepper) else None
+
+
+def _skips_gaps(term: Node, stepper: Stepper, known: Positions | Regions) -> bool:
+    """Whether between the entries of `stepper` nothing is left to do."""
+    return simplify(put(term, {id(stepper): known.fill}, consume=True)) == EMPTY
+
+
+def _places(
+    region: tuple[Expr, Expr], state: State, stepper: Stepper, known: Positions | Regions
+) -> tuple[Expr, Expr | None]:
+    """The first position of `stepper` at or after the start of a region, and the first after its
+    stop; None if the region goes on to the last."""
+    start, stop = region
+    first, end = known.start, None
+    if not at_most(start, stepper.first):
+        first = known.locate(state.host, start)
+    if stepper.last is None or not at_most(stepper.last, stop):
+        end = known.locate(state.host, add(stop, 1))
+    return first, end
+
+
+def _over(
+    machine: Machine,
+    term: Loop,
+    state: State,
+    first: Expr,
+    last: Expr,
+    once: Callable[[Loop, Expr], None],
+) -> None:
+    """A loop's part `once(term, q)` for each position q in first..last."""
+
+    def part(q: Expr) -> Expr:
+        once(term, q)
         return q
 
     def rest(left: Loop, start: Expr) -> None:
-        _over(machine, left, state, stepper, start, last)
+        _over(machine, left, state, start, last, once)
 
     if triggers(term, state):
-        run_regions(machine, term, state, first, last, once, rest)
+        run_regions(machine, term, state, first, last, part, rest)
     else:
-        host.count(first, last, lambda q: drop(once(q)), "q")
+        state.host.count(first, last, lambda q: once(term, q), "q")

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from finchlang.host.build import add, compare, sub
+from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     AcceptRun,
     Lookup,
     Phase,
     Positions,
+    Regions,
     Run,
     Sequence,
     Shift,
@@ -95,7 +97,7 @@ def _shifted(node: Any, delta: Expr) -> Any:
                 return Shift(body, delta), epilogue
 
             return Thunk(enter)
-        case Steps(seek, stride, current, _, last, positions, first):
+        case Steps(seek, stride, current, _, last, positions, regions, first):
             return replace(
                 node,
                 seek=None if seek is None else lambda host, i: seek(host, sub(i, delta)),
@@ -103,6 +105,7 @@ def _shifted(node: Any, delta: Expr) -> Any:
                 body=lambda host: Shift(current(host), delta),
                 last=moved(last),
                 positions=None if positions is None else _shifted_positions(positions, delta),
+                regions=None if regions is None else _shifted_regions(regions, delta),
                 first=add(first, delta),
             )
         case AcceptRun(accept):
@@ -119,6 +122,14 @@ def _shifted_positions(known: Positions, delta: Expr) -> Positions:
         tail=lambda host, q, i: known.tail(host, q, sub(i, delta)),
         locate=lambda host, i: known.locate(host, sub(i, delta)),
     )
+
+
+def _shifted_regions(known: Regions, delta: Expr) -> Regions:
+    def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
+        first, last, body = known.region(host, q)
+        return add(first, delta), add(last, delta), Shift(body, delta)
+
+    return replace(known, region=region, locate=lambda host, i: known.locate(host, sub(i, delta)))
 
 
 @rule("Run")

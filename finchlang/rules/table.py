@@ -33,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     regions.sequence,
     steppers.jumper,
     derived.positions,
+    derived.regions,
     steppers.stepper_seek,
     steppers.stepper_next,
     loops.lookup,

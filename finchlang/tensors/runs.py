@@ -16,7 +16,7 @@ import numpy as np
 from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.looplets import AcceptRun, Jumper, Stepper, Thunk
+from finchlang.looplets import AcceptRun, Jumper, Regions, Stepper, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import Fiber, Level, Store
@@ -34,9 +34,11 @@ def run_steps(
     last: Expr,
     protocol: str | None,
     body: Callable[[Host, Expr], Node],
+    regions: Regions | None = None,
 ) -> Node:
     """A stepper (or jumper) over the regions whose last coordinates are right[start .. stop - 1],
-    `last` being that of all; `body(host, q)` is the looplet of region q."""
+    `last` being that of all; `body(host, q)` is the looplet of region q, and `regions` says what
+    is known of them besides."""
     right, (start, stop) = fiber.store.right, region
     cell = host.cell(start, "q")
     kind: Any = Jumper if protocol == "gallop" else Stepper
@@ -51,6 +53,7 @@ def run_steps(
         body=lambda host: body(host, host.get(cell)),
         next=lambda host: host.set(cell, add(host.get(cell), 1)),
         last=last,
+        regions=regions,
     )
 
 

@@ -148,6 +148,7 @@ class Slice:
             next=go_on,
             last=None,  # of several positions, all may be at the last element
             positions=None if steps.positions is None else self._positions(steps.positions),
+            regions=None,
             first=self.reach(steps.first),
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Jumper, Lookup, Phase, Run, Sequence, Stepper, Switch, Thunk
+from finchlang.looplets import Jumper, Lookup, Phase, Regions, Run, Sequence, Stepper, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted
@@ -102,8 +102,7 @@ class SparseBlockList(Counted):
         def coordinate(host: Host, b: Expr) -> Expr:
             return add(host.load(idx, b, "i", Int64, lower=ZERO, upper=sub(last, 1)), 1)
 
-        def block(host: Host) -> tuple[Node, None]:
-            b = host.get(cell)
+        def block(host: Host, b: Expr) -> tuple[Expr, Expr, Node]:
             end = coordinate(host, b)
             first, after = self._positions(host, fiber, b)
             before = host.let(sub(end, sub(after, first)), "before", lower=ZERO, upper=sub(end, 1))
@@ -111,17 +110,23 @@ class SparseBlockList(Counted):
             def at(host: Host, i: Expr) -> Node:
                 return fiber.child(add(first, sub(sub(i, before), 1)))
 
-            return Sequence((Phase(Run(self.fill), stop=before), Phase(Lookup(at)))), None
+            return add(before, 1), end, Lookup(at)
 
-        def seek(host: Host, i: Expr) -> None:
-            host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1)))
+        def step(host: Host) -> tuple[Node, None]:
+            begin, _, lookup = block(host, host.get(cell))
+            gap = Phase(Run(self.fill), stop=sub(begin, 1))
+            return Sequence((gap, Phase(lookup))), None
+
+        def locate(host: Host, i: Expr) -> Expr:
+            return host.search(idx, host.get(cell), stop, sub(i, 1))
 
         return kind(
-            seek=seek,
+            seek=lambda host, i: host.set(cell, locate(host, i)),
             stride=lambda host: coordinate(host, host.get(cell)),
-            body=lambda host: Thunk(block),
+            body=lambda host: Thunk(step),
             next=lambda host: host.set(cell, add(host.get(cell), 1)),
             last=last,
+            regions=Regions(start, stop, block, self.fill, locate),
         )
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:

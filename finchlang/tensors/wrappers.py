@@ -71,7 +71,7 @@ def _map_others(function: Callable[[Node], Node], looplet: Any) -> Node:
     """`map_payloads` for the looplets whose bodies are made step by step."""
     from dataclasses import replace
 
-    from finchlang.looplets import AcceptRun, Positions
+    from finchlang.looplets import AcceptRun
 
     def inside(node: Node) -> Node:
         return map_payloads(function, node)
@@ -81,18 +81,25 @@ def _map_others(function: Callable[[Node], Node], looplet: Any) -> Node:
     if isinstance(looplet, AcceptRun):
         accept = looplet.body
         return AcceptRun(lambda host, start, stop: inside(accept(host, start, stop)))
-    body, positions = looplet.body, looplet.positions
+    body, positions, regions = looplet.body, looplet.positions, looplet.regions
     if positions is not None:
         tail = positions.tail
-        positions = Positions(
-            positions.start,
-            positions.stop,
-            positions.coordinate,
-            lambda host, q, i: inside(tail(host, q, i)),
-            function(positions.fill),
-            positions.locate,
+        positions = replace(
+            positions,
+            tail=lambda host, q, i: inside(tail(host, q, i)),
+            fill=function(positions.fill),
         )
-    return replace(looplet, body=lambda host: inside(body(host)), positions=positions)
+    if regions is not None:
+        region = regions.region
+
+        def changed(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
+            first, last, content = region(host, q)
+            return first, last, inside(content)
+
+        regions = replace(regions, region=changed, fill=function(regions.fill))
+    return replace(
+        looplet, body=lambda host: inside(body(host)), positions=positions, regions=regions
+    )
 
 
 #: evaluates an integer argument
