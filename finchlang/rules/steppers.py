@@ -4,7 +4,7 @@ Looplets'23 section 6).
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -75,7 +75,10 @@ def _lead(
     def choose(k: int) -> None:
         leader = jumpers[k]
         changes: dict[int, Any] = {
-            id(j): Stepper(*(getattr(j, field.name) for field in fields(j))) for j in jumpers
+            id(j): Stepper(
+                *(j.seek, j.stride, j.body, j.next, j.last, j.positions, j.regions, j.first)
+            )
+            for j in jumpers
         }
         changes[id(leader)] = set_end(leader.body(state.host), strides[k])
         machine.run(put(term, changes), state)
