@@ -148,7 +148,7 @@ class AcceptRun(Looplet):
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """What the derived rule `Positions` needs to know of a stepper over spikes: they are at
+    """What the derived rules `Positions` and `Leapfrog` need to know of spikes in a row: they are at
     positions start..stop-1 of sorted storage; `coordinate(host, q)` is the
     coordinate of position q and `tail(host, q, i)` the payload there, `fill` the payload between."""
 
@@ -157,7 +157,9 @@ class Positions:
     coordinate: Callable[[Host, Expr], Expr]
     tail: Callable[[Host, Expr, Expr], Node]
     fill: Node
-    locate: Callable[[Host, Expr], Expr]  # the first position at or after a coordinate
+    #: locate(host, q, i): the first position from q on at or after coordinate i
+    locate: Callable[[Host, Expr, Expr], Expr]
+    are_distinct: bool = True  # no two positions have the same coordinate
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,8 @@ class Regions:
     stop: Expr
     region: Callable[[Host, Expr], tuple[Expr, Expr, Node]]
     fill: Node
-    locate: Callable[[Host, Expr], Expr]  # the first position that ends at or after a coordinate
+    #: locate(host, q, i): the first position from q on that ends at or after coordinate i
+    locate: Callable[[Host, Expr, Expr], Expr]
 
 
 def set_end(looplet: Any, end: Expr | None) -> Any:

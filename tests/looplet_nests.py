@@ -232,7 +232,7 @@ class StepsNest(Nest):
                 lambda host, q: host.load(ends, q, "i"),
                 lambda host, q, i: child.tail.at(host, q),
                 child.body.at(host, first),
-                lambda host, i: host.search(ends, first, end, i),
+                lambda host, q, i: host.search(ends, q, end, i),
             )
         return self.kind(
             seek=lambda host, i: host.set(cell, host.search(ends, host.get(cell), end, i)),

@@ -15,10 +15,12 @@ from level_kernels import result, tensor
 
 from finchlang.host.build import ONE, ZERO, const, op
 from finchlang.host.execute import run_residual
+from finchlang.host.ir import Code, For
 from finchlang.kernel import Kernel
 from finchlang.native import jit, module
 from finchlang.native.analysis import forwarded_fills
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
+from finchlang.native.partial_sums import partial_sum
 from finchlang.native.target import has_masks
 from finchlang.parse import parse_kernel
 from finchlang.tensors.formats import parse_format
@@ -89,6 +91,23 @@ def test_search(values: list[int], key: int, low: int) -> None:
     low = min(low, len(data))
     found = compiled(samples.searched, UInt8).run([data], [low, len(data), key])[1]
     assert found == [low + np.searchsorted(data[low:], key)]
+
+
+@pytest.mark.parametrize("masks", [False, True])
+@pytest.mark.parametrize("type", INTEGERS, ids=str)
+def test_search_in_ranges_of_every_length(
+    type: Type, masks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within one window of entries, just beyond it, and far away; other fibers' entries around."""
+    monkeypatch.setattr(module, "has_masks", lambda: masks and has_masks())
+    monkeypatch.setattr(jit, "_procedures", {})
+    kernel = compile_residual(checked(samples.searched(type)))
+    for length in (0, 1, 2, 15, 16, 17, 18, 33, 50):
+        middle = np.arange(1, 2 * length + 1, 2)
+        data = np.concatenate([[9, 0], middle, [0, 0]]).astype(type.dtype)
+        for key in range(0, 2 * length + 3):
+            found = kernel.run([data], [2, 2 + length, key])[1]
+            assert found == [2 + np.searchsorted(middle, key)]
 
 
 @pytest.mark.parametrize("type", INTEGERS, ids=str)
@@ -283,6 +302,35 @@ def test_short_loops_leave_lanes_out_where_the_processor_can(
         monkeypatch.setattr(module, "has_masks", lambda masks=masks: masks)
         assert (hint in llvm_text(samples.spmv(True), optimised=False)) == masks
         assert hint not in llvm_text(samples.inner_product(), optimised=False)
+
+
+# ---------------------------------------------------------------------------- sums in parts
+
+
+def sums_apart(text: str, **formats: str) -> bool:
+    """Whether the innermost loop of a kernel adds up a part of its own."""
+    known = {name: parse_format(format) for name, format in formats.items()}
+    loops: list[For] = []
+
+    def visit(code: Code) -> None:
+        for statement in code.statements:
+            if isinstance(statement, For):
+                loops.append(statement)
+                visit(statement.body)
+
+    visit(Kernel(parse_kernel(f"begin\n{text}\nend"), known).residual.body)
+    return len(loops) > 1 and partial_sum(loops[-1], loops[-2]) is not None
+
+
+def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
+    vector = "Dense(Element(0.0))"
+    blocks, rows = "Dense(SparseBlockList(Element(0.0)))", "Dense(SparseList(Element(0.0)))"
+    product = "y .= 0; for i=_, j=_ y[i] {} A[j, i] * x[j] end"
+    assert sums_apart(product.format("+="), y=vector, A=blocks, x=vector)
+    assert not sums_apart(product.format("<<min>>="), y=vector, A=blocks, x=vector)
+    assert not sums_apart(product.format("+="), y=vector, A=rows, x=vector)
+    by_columns = "y .= 0; for j=_, i=_ y[i] += A[i, j] * x[j] end"
+    assert not sums_apart(by_columns, y=vector, A=blocks, x=vector)
 
 
 # ---------------------------------------------------------------------------- fills that are forwarded

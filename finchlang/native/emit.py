@@ -100,7 +100,8 @@ class _Function(Polling):
         self.body()
         if residual.outputs:
             value = self.read_cell(residual.outputs[0])
-        head = f"define {linkage}{result} @{residual.name}({', '.join(arguments)}) nounwind"
+        attributes = 'nounwind "prefer-vector-width"="512"'
+        head = f"define {linkage}{result} @{residual.name}({', '.join(arguments)}) {attributes}"
         return self.finish(head, f"ret {result} {value}")
 
     def body(self) -> None:
@@ -285,7 +286,7 @@ class _Function(Polling):
     def hint(self, loop: ir.For) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""
         if self.is_procedure:
-            return self.module.loop_hint(interleave_count="i32 1")
+            return self.module.short_loop()
         if is_indirect(loop.body):
             self.is_wide |= not is_heavy(loop.body)
             return self.module.short_loop()

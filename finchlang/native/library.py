@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
-from finchlang.host.build import FALSE, ONE, ZERO, const, op
+from finchlang.host.build import FALSE, ZERO, const, op
 from finchlang.host.ir import Buffer, Cell, Expr, Residual, Search, Sort, Stmt
 from finchlang.host.residual import ResidualHost
-from finchlang.types import Bool, Int64, Type
+from finchlang.types import Bool, Int32, Int64, Type
 
 #: Ranges of up to this many entries are sorted by counting, and the scratch memory of every
 #: procedure has this many.
 SHORT = 32
 #: Entries that are compared at once: scratch memory is filled up to a multiple of it.
 _LANES = 8
+#: So many entries a search compares at once.
+_WINDOW = 16
 
 
 def procedures(statements: Iterable[Stmt]) -> list[Residual]:
@@ -36,36 +38,49 @@ def procedures(statements: Iterable[Stmt]) -> list[Residual]:
 def search(type: Type) -> Residual:
     """`search(data; start, stop, key)`: as Search, where data[start] < key is known already.
 
-    Gallops from `start` in steps that double, then halves the last of them.
+    Entries in a window are compared all at once, which needs no branch that could be predicted
+    wrongly. What is not in the first is found by galloping in steps that double, and halving the
+    last of them down to a window.
     """
     host = ResidualHost()
     data = Buffer("data", type)
     start, stop = host.variable("start", Int64), host.variable("stop", Int64)
     key = host.variable("key", type)
-    low, step = host.cell(start, "low"), host.cell(ONE, "step")
+    low, step = host.cell(start, "low"), host.cell(const(_WINDOW), "step")
+    high = host.cell(op("min", op("add", start, _WINDOW), stop), "high")
 
-    def below() -> Expr:
-        probe = op("add", host.get(low), host.get(step))
-        return _both(host, op("lt", probe, stop), lambda: op("lt", host.load(data, probe), key))
+    def find() -> None:
+        """The answer is behind `low`, and at most `high`: it is `low` and one more for each entry
+        between them that is less than the key."""
+        first = op("add", host.get(low), 1)
+        less = host.cell(const(0, Int32), "less")
+
+        def compare(k: Expr) -> None:
+            is_less = op("cast", op("lt", host.load(data, k), key), type=Int32)
+            host.set(less, op("add", host.get(less), is_less))
+
+        host.count(first, op("sub", host.get(high), 1), compare)
+        host.set(high, op("add", first, op("cast", host.get(less), type=Int64)))
+
+    def is_below(place: Expr) -> Expr:
+        return _both(host, op("lt", place, stop), lambda: op("lt", host.load(data, place), key))
 
     def gallop() -> None:
         reach = host.get(step)
         host.set(low, op("add", host.get(low), reach))
         host.set(step, op("add", reach, reach))
-
-    host.loop(below, gallop)
-    high = host.cell(op("min", op("add", host.get(low), host.get(step)), stop), "high")
+        host.set(high, op("min", op("add", host.get(low), host.get(step)), stop))
 
     def halve() -> None:
         left, right = host.get(low), host.get(high)
-        middle = op("add", left, op("shr", op("sub", right, left), 1))
-        host.branch(
-            op("lt", host.load(data, middle), key),
-            lambda: host.set(low, middle),
-            lambda: host.set(high, middle),
-        )
+        middle = host.let(op("add", left, op("shr", op("sub", right, left), 1)))
+        less = host.let(op("lt", host.load(data, middle), key))
+        host.set(low, op("select", less, middle, left))
+        host.set(high, op("select", less, right, middle))
 
-    host.loop(lambda: op("gt", op("sub", host.get(high), host.get(low)), 1), halve)
+    host.loop(lambda: is_below(op("add", host.get(low), host.get(step))), gallop)
+    host.loop(lambda: op("gt", op("sub", host.get(high), host.get(low)), _WINDOW), halve)
+    find()
     return Residual(f"search_{type}", (data,), (start, stop, key), (high,), host.code())
 
 

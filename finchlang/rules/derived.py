@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from finchlang.host.build import add, sub
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Positions, Regions, Stepper
+from finchlang.looplets import Lookup, Looplet, Positions, Regions, Stepper
 from finchlang.rewrite import substitute
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.engine import (
@@ -36,7 +36,7 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
     coordinate is compared at all."""
     stepper, region = _sole_stepper(term), bounded(term)
     known = None if stepper is None else stepper.positions
-    if stepper is None or known is None or not _skips_gaps(term, stepper, known):
+    if stepper is None or known is None or not skips_gaps(term, stepper, known):
         return None
     assert isinstance(term, Loop) and region is not None
     host = state.host
@@ -60,7 +60,7 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
     whose region ends after b. Relies on what Positions does, of the gaps between the regions."""
     stepper, region = _sole_stepper(term), bounded(term)
     known = None if stepper is None else stepper.regions
-    if stepper is None or known is None or not _skips_gaps(term, stepper, known):
+    if stepper is None or known is None or not skips_gaps(term, stepper, known):
         return None
     assert isinstance(term, Loop) and region is not None
     host, (start, stop) = state.host, region
@@ -85,9 +85,9 @@ def _sole_stepper(term: Node) -> Stepper | None:
     return others[0] if len(others) == 1 and isinstance(others[0], Stepper) else None
 
 
-def _skips_gaps(term: Node, stepper: Stepper, known: Positions | Regions) -> bool:
-    """Whether between the entries of `stepper` nothing is left to do."""
-    return simplify(put(term, {id(stepper): known.fill}, consume=True)) == EMPTY
+def skips_gaps(term: Node, looplet: Looplet, known: Positions | Regions) -> bool:
+    """Whether between the entries of `looplet` nothing is left to do."""
+    return simplify(put(term, {id(looplet): known.fill}, consume=True)) == EMPTY
 
 
 def _places(
@@ -98,9 +98,9 @@ def _places(
     start, stop = region
     first, end = known.start, None
     if not at_most(start, stepper.first):
-        first = known.locate(state.host, start)
+        first = known.locate(state.host, first, start)
     if stepper.last is None or not at_most(stepper.last, stop):
-        end = known.locate(state.host, add(stop, 1))
+        end = known.locate(state.host, first, add(stop, 1))
     return first, end
 
 

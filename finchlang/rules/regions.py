@@ -120,7 +120,7 @@ def _shifted_positions(known: Positions, delta: Expr) -> Positions:
         known,
         coordinate=lambda host, q: add(known.coordinate(host, q), delta),
         tail=lambda host, q, i: known.tail(host, q, sub(i, delta)),
-        locate=lambda host, i: known.locate(host, sub(i, delta)),
+        locate=lambda host, q, i: known.locate(host, q, sub(i, delta)),
     )
 
 
@@ -129,7 +129,10 @@ def _shifted_regions(known: Regions, delta: Expr) -> Regions:
         first, last, body = known.region(host, q)
         return add(first, delta), add(last, delta), Shift(body, delta)
 
-    return replace(known, region=region, locate=lambda host, i: known.locate(host, sub(i, delta)))
+    def locate(host: Host, q: Expr, i: Expr) -> Expr:
+        return known.locate(host, q, sub(i, delta))
+
+    return replace(known, region=region, locate=locate)
 
 
 @rule("Run")

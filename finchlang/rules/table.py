@@ -5,6 +5,7 @@ from __future__ import annotations
 from finchlang.rules import (
     derived,
     expressions,
+    leapfrog,
     loops,
     regions,
     simplify,
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     regions.spike,
     unions.exhausted,
     regions.sequence,
+    leapfrog.leapfrog,
     steppers.jumper,
     derived.positions,
     derived.regions,

@@ -189,7 +189,7 @@ def _endless(host: Host, stepper: Any, beyond: Expr) -> Stepper:
     cell, end = host.cell(known.start, "q"), host.cell(beyond, "end")
 
     def seek(host: Host, i: Expr) -> None:
-        host.set(cell, known.locate(host, i))
+        host.set(cell, known.locate(host, host.get(cell), i))
 
     def stride(host: Host) -> Expr:
         q = host.get(cell)

@@ -227,7 +227,7 @@ class Entries(TensorLike):
             coordinate,
             self._payload,
             fill,
-            lambda host, i: host.search(idx, self.start, stop, sub(i, 1)),
+            lambda host, q, i: host.search(idx, q, stop, sub(i, 1)),
         )
         return kind(
             seek=lambda host, i: host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1))),

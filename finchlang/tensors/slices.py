@@ -165,7 +165,8 @@ class Slice:
             known,
             coordinate=lambda host, q: host.let(self.reach(known.coordinate(host, q)), "i"),
             tail=tail,
-            locate=lambda host, i: known.locate(host, self.at(i)),
+            locate=lambda host, q, i: known.locate(host, q, self.at(i)),
+            are_distinct=False,
         )
 
 

@@ -96,7 +96,7 @@ def _steps(
             coordinate,
             lambda host, q, i: fiber.child(child(q, i)),
             fill,
-            lambda host, i: host.search(idx, host.get(cell), stop, sub(i, 1)),
+            lambda host, q, i: host.search(idx, q, stop, sub(i, 1)),
         ),
     )
 

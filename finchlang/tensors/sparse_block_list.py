@@ -117,11 +117,11 @@ class SparseBlockList(Counted):
             gap = Phase(Run(self.fill), stop=sub(begin, 1))
             return Sequence((gap, Phase(lookup))), None
 
-        def locate(host: Host, i: Expr) -> Expr:
-            return host.search(idx, host.get(cell), stop, sub(i, 1))
+        def locate(host: Host, b: Expr, i: Expr) -> Expr:
+            return host.search(idx, b, stop, sub(i, 1))
 
         return kind(
-            seek=lambda host, i: host.set(cell, locate(host, i)),
+            seek=lambda host, i: host.set(cell, locate(host, host.get(cell), i)),
             stride=lambda host: coordinate(host, host.get(cell)),
             body=lambda host: Thunk(step),
             next=lambda host: host.set(cell, add(host.get(cell), 1)),

@@ -76,8 +76,8 @@ class SparseRunList(Runs):
                 stop = host.load(right, q, "right", Int64, lower=begin, upper=sub(last, 1))
                 return add(begin, 1), add(stop, 1), Run(fiber.child(q))
 
-            def locate(host: Host, i: Expr) -> Expr:
-                return host.search(right, start, end, sub(i, 1))
+            def locate(host: Host, q: Expr, i: Expr) -> Expr:
+                return host.search(right, q, end, sub(i, 1))
 
             regions = Regions(start, end, run, self.fill, locate)
             steps = run_steps(host, fiber, (start, end), last, protocol, body, regions)

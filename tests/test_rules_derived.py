@@ -1,0 +1,169 @@
+"""The derived rules Regions and Leapfrog on real levels, by name, under both hosts and natively: the
+same results as the base rules give, in fewer steps, and only where they apply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from finchlang import Scalar, Session, Tensor
+from finchlang.driver import Observer
+
+BLOCKS = np.array([0, 1, 2, 0, 0, 3, 0, 4, 5, 6, 0, 0], float)
+RUNS = np.array([0, 2, 2, 0, 0, 3, 3, 3, 0, 0, 7, 7], float)
+LEFT = np.array([0, 1, 0, 2, 3, 0, 0, 4, 0, 5, 0, 6, 7, 0], float)
+RIGHT = np.array([1, 2, 0, 0, 3, 0, 4, 5, 0, 6, 0, 0, 7, 8], float)
+THIRD = np.array([1, 0, 0, 2, 3, 0, 0, 5, 5, 5, 0, 1, 1, 0], float)
+WINDOWS = [(1, 12), (3, 9), (2, 8), (5, 5), (4, 5), (12, 12), (7, 6), (2, 3)]
+SUM = "@finch begin\ns .= 0\nfor i = _\ns[] += {}\nend\nend"
+
+
+class Witness(Observer):
+    """Counts the rules applied and the host's steps."""
+
+    traces = True
+
+    def __init__(self) -> None:
+        self.rules: Counter[str] = Counter()
+        self.steps = 0
+
+    def rule(self, name: str, *_: Any) -> None:
+        self.rules[name] += 1
+
+    def finished(self, event: Any, steps: Counter[str]) -> None:
+        self.steps = steps.total()
+
+
+def run(program: str, values: dict[str, Any], which: str = "all", engine: str = "interpret") -> Any:
+    """The scalar s after a program, and who watched it."""
+    witness = Witness()
+    session = Session(engine=engine, rules=which, observer=witness)
+    for name, value in {"s": Scalar(0.0), **values}.items():
+        session[name] = value
+    session.run(program)
+    return session["s"].value, witness
+
+
+def assert_derived(rule: str, program: str, values: dict[str, Any], expected: float) -> None:
+    """That `rule` is used, and gives what is expected with fewer steps than the base rules."""
+    base, paper = run(program, values, "paper")
+    found, derived = run(program, values)
+    assert base == found == expected
+    assert derived.rules[rule] >= 1 and not paper.rules[rule]
+    if values.get("lo", 1) == 1:  # to find the ends of a small window may take more steps
+        assert derived.steps <= paper.steps
+    for engine in ("residual", "native"):
+        assert run(program, values, engine=engine)[0] == expected
+
+
+def vector(format: str, values: np.ndarray) -> Tensor:
+    return Tensor.from_numpy(values, format)
+
+
+@pytest.mark.parametrize("lo, hi", WINDOWS)
+@pytest.mark.parametrize(
+    "format, values",
+    [("SparseBlockList(Element(0.0))", BLOCKS), ("SparseRunList(Element(0.0))", RUNS)],
+)
+def test_regions(format: str, values: np.ndarray, lo: int, hi: int) -> None:
+    x = np.arange(1.0, 13.0)
+    given = {"A": vector(format, values), "x": x, "lo": lo, "hi": hi}
+    expected = float((values * x)[lo - 1 : hi].sum())
+    assert_derived("Regions", SUM.format("A[(lo:hi)(i)] * x[(lo:hi)(i)]"), given, expected)
+
+
+@pytest.mark.parametrize("format", ["SparseBlockList(Element(0.0))", "SparseRunList(Element(0.0))"])
+def test_regions_of_a_shifted_index(format: str) -> None:
+    given = {"A": vector(format, RUNS), "x": np.arange(1.0, 11.0)}
+    expected = float((RUNS[2:] * given["x"]).sum())
+    assert_derived("Regions", SUM.format("A[~(i + 2)] * x[i]"), given, expected)
+
+
+def test_regions_in_every_fiber() -> None:
+    """The second column begins where the first one ends."""
+    matrix = np.stack([BLOCKS, 0 * BLOCKS, BLOCKS[::-1]], axis=1)
+    given = {"A": Tensor.from_numpy(matrix, "Dense(SparseBlockList(Element(0.0)))")}
+    given["x"] = np.arange(1.0, 13.0)
+    program = "@finch begin\ns .= 0\nfor j = _, i = _\ns[] += A[i, j] * x[i] * j\nend\nend"
+    expected = float((matrix * given["x"][:, None] * [1, 2, 3]).sum())
+    assert_derived("Regions", program, given, expected)
+
+
+def test_regions_needs_gaps_that_annihilate() -> None:
+    given = {"A": vector("SparseBlockList(Element(0.0))", BLOCKS)}
+    found, witness = run(SUM.format("A[i] + 1"), given)
+    assert found == BLOCKS.sum() + 12 and not witness.rules["Regions"]
+
+
+def test_regions_end_with_a_short_circuit_scalar() -> None:
+    """Nothing behind the first entry that is found is looked at."""
+    given = {"A": vector("SparseRunList(Element(0.0))", RUNS), "x": np.ones(12)}
+    program = """
+p = ShortCircuitScalar{0}()
+@finch begin
+    p .= 0
+    for i = _
+        if A[i] * x[i] > 0
+            p[] <<choose(0)>>= i
+        end
+    end
+end
+s[] = p[]
+"""
+    for which in ("all", "paper"):
+        assert run(program, given, which)[0] == 2
+
+
+@pytest.mark.parametrize("lo, hi", [*WINDOWS, (1, 14), (8, 14)])
+@pytest.mark.parametrize(
+    "product",
+    ["A[(lo:hi)(gallop(i))] * B[(lo:hi)(gallop(i))]", "A[(lo:hi)(gallop(i))] * B[(lo:hi)(i)]"],
+)
+def test_leapfrog_of_two(product: str, lo: int, hi: int) -> None:
+    given = {"A": vector("SparseList(Element(0.0))", LEFT), "lo": lo, "hi": hi}
+    given["B"] = vector("SparseList(Element(0.0))", RIGHT)
+    expected = float((LEFT * RIGHT)[lo - 1 : hi].sum())
+    assert_derived("Leapfrog", SUM.format(product), given, expected)
+
+
+@pytest.mark.parametrize("format", ["SparseByteMap", "SparseHash", "SparseCOO{1}"])
+def test_leapfrog_of_three(format: str) -> None:
+    given = {"A": vector("SparseList(Element(0.0))", LEFT)}
+    given["B"] = vector(f"{format}(Element(0.0))", RIGHT)
+    given["C"] = vector("SparseList{Int32}(Element(0.0))", THIRD)
+    program = SUM.format("A[gallop(i)] * B[gallop(i)] * C[gallop(i)] * i")
+    expected = float((LEFT * RIGHT * THIRD * np.arange(1, 15)).sum())
+    assert_derived("Leapfrog", program, given, expected)
+
+
+def test_leapfrog_passes_over_what_it_does_not_meet() -> None:
+    """One search for each leap: a list of three entries and one of a thousand."""
+    few, many = np.zeros(1000), np.ones(1000)
+    few[[10, 500, 900]] = 1
+    given = {"A": vector("SparseList(Element(0.0))", few)}
+    given["B"] = vector("SparseList(Element(0.0))", many)
+    program = SUM.format("A[gallop(i)] * B[gallop(i)]")
+    assert run(program, given)[1].steps < 150 < run(program, given, "paper")[1].steps
+
+
+@pytest.mark.parametrize(
+    "value", ["A[gallop(i)] + B[gallop(i)]", "max(A[gallop(i)], 2.5) * B[gallop(i)]"]
+)
+def test_leapfrog_needs_gaps_that_annihilate(value: str) -> None:
+    given = {"A": vector("SparseList(Element(0.0))", LEFT)}
+    given["B"] = vector("SparseList(Element(0.0))", RIGHT)
+    expected = (LEFT + RIGHT if "+" in value else np.maximum(LEFT, 2.5) * RIGHT).sum()
+    found, witness = run(SUM.format(value), given)
+    assert found == expected and not witness.rules["Leapfrog"]
+
+
+def test_leapfrog_leaves_slices_alone() -> None:
+    """Several positions of a strided slice stand for one coordinate."""
+    given = {"A": vector("SparseList(Element(0.0))", LEFT)}
+    given["B"] = vector("SparseList(Element(0.0))", RIGHT)
+    value = "A[(1:2:14)(gallop(i))] * B[(2:2:14)(gallop(i))]"
+    found, witness = run(SUM.format(value), given)
+    assert found == (LEFT[::2] * RIGHT[1::2]).sum() and not witness.rules["Leapfrog"]
