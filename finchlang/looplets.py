@@ -157,6 +157,7 @@ class Positions:
     coordinate: Callable[[Host, Expr], Expr]
     tail: Callable[[Host, Expr, Expr], Node]
     fill: Node
+    here: Callable[[Host], Expr]  # where the stepper is now
     #: locate(host, q, i): the first position from q on at or after coordinate i
     locate: Callable[[Host, Expr, Expr], Expr]
     are_distinct: bool = True  # no two positions have the same coordinate
@@ -173,6 +174,7 @@ class Regions:
     stop: Expr
     region: Callable[[Host, Expr], tuple[Expr, Expr, Node]]
     fill: Node
+    here: Callable[[Host], Expr]  # where the stepper is now
     #: locate(host, q, i): the first position from q on that ends at or after coordinate i
     locate: Callable[[Host, Expr, Expr], Expr]
 

@@ -232,6 +232,7 @@ class StepsNest(Nest):
                 lambda host, q: host.load(ends, q, "i"),
                 lambda host, q, i: child.tail.at(host, q),
                 child.body.at(host, first),
+                lambda host: host.get(cell),
                 lambda host, q, i: host.search(ends, q, end, i),
             )
         return self.kind(

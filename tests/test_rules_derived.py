@@ -28,13 +28,13 @@ class Witness(Observer):
 
     def __init__(self) -> None:
         self.rules: Counter[str] = Counter()
-        self.steps = 0
+        self.steps = self.searching = 0
 
     def rule(self, name: str, *_: Any) -> None:
         self.rules[name] += 1
 
     def finished(self, event: Any, steps: Counter[str]) -> None:
-        self.steps = steps.total()
+        self.steps, self.searching = steps.total(), steps["search"]
 
 
 def run(program: str, values: dict[str, Any], which: str = "all", engine: str = "interpret") -> Any:
@@ -167,3 +167,13 @@ def test_leapfrog_leaves_slices_alone() -> None:
     value = "A[(1:2:14)(gallop(i))] * B[(2:2:14)(gallop(i))]"
     found, witness = run(SUM.format(value), given)
     assert found == (LEFT[::2] * RIGHT[1::2]).sum() and not witness.rules["Leapfrog"]
+
+
+def test_the_rest_of_a_list_is_found_from_where_the_stepper_is() -> None:
+    """Not from the list's beginning: behind the last entry of the other one, it is near."""
+    long, last = np.ones(1000), np.zeros(1000)
+    last[989] = 1
+    given = {"A": vector("SparseList(Element(0.0))", long)}
+    given["B"] = vector("SparseList(Element(0.0))", last)
+    found, witness = run(SUM.format("A[i] + B[i]"), given)
+    assert found == 1001 and witness.searching <= 2

@@ -98,7 +98,7 @@ def _places(
     start, stop = region
     first, end = known.start, None
     if not at_most(start, stepper.first):
-        first = known.locate(state.host, first, start)
+        first = known.locate(state.host, known.here(state.host), start)
     if stepper.last is None or not at_most(stepper.last, stop):
         end = known.locate(state.host, first, add(stop, 1))
     return first, end

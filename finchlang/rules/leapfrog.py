@@ -99,7 +99,7 @@ def _places(
     for x in found:
         known, first = x.positions, x.positions.start
         if not at_most(start, x.first):
-            first = known.locate(host, first, start)
+            first = known.locate(host, known.here(host), start)
         cells.append(host.cell(first, "q"))
     ends = [x.positions.stop for x in found]
     lasts = [x.last for x in found if x.last is not None]

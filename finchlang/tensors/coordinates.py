@@ -227,6 +227,7 @@ class Entries(TensorLike):
             coordinate,
             self._payload,
             fill,
+            lambda host: host.get(cell),
             lambda host, q, i: host.search(idx, q, stop, sub(i, 1)),
         )
         return kind(

@@ -34,11 +34,12 @@ def run_steps(
     last: Expr,
     protocol: str | None,
     body: Callable[[Host, Expr], Node],
-    regions: Regions | None = None,
+    fill: Node | None = None,
+    part: Callable[[Host, Expr], tuple[Expr, Expr, Node]] | None = None,
 ) -> Node:
     """A stepper (or jumper) over the regions whose last coordinates are right[start .. stop - 1],
-    `last` being that of all; `body(host, q)` is the looplet of region q, and `regions` says what
-    is known of them besides."""
+    `last` being that of all; `body(host, q)` is the looplet of region q. If that is a run of `fill`
+    and then something else, `part(host, q)` gives the latter, as in Regions."""
     right, (start, stop) = fiber.store.right, region
     cell = host.cell(start, "q")
     kind: Any = Jumper if protocol == "gallop" else Stepper
@@ -47,13 +48,21 @@ def run_steps(
         q = host.get(cell)
         return add(host.load(right, q, "right", Int64, lower=ZERO, upper=sub(last, 1)), 1)
 
+    def here(host: Host) -> Expr:
+        return host.get(cell)
+
+    def locate(host: Host, q: Expr, i: Expr) -> Expr:
+        return host.search(right, q, stop, sub(i, 1))
+
     return kind(
-        seek=lambda host, i: host.set(cell, host.search(right, host.get(cell), stop, sub(i, 1))),
+        seek=lambda host, i: host.set(cell, locate(host, here(host), i)),
         stride=stride,
         body=lambda host: body(host, host.get(cell)),
         next=lambda host: host.set(cell, add(host.get(cell), 1)),
         last=last,
-        regions=regions,
+        regions=None
+        if fill is None or part is None
+        else Regions(start, stop, part, fill, here, locate),
     )
 
 

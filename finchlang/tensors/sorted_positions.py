@@ -96,6 +96,7 @@ def _steps(
             coordinate,
             lambda host, q, i: fiber.child(child(q, i)),
             fill,
+            lambda host: host.get(cell),
             lambda host, q, i: host.search(idx, q, stop, sub(i, 1)),
         ),
     )

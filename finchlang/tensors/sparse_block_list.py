@@ -126,7 +126,7 @@ class SparseBlockList(Counted):
             body=lambda host: Thunk(step),
             next=lambda host: host.set(cell, add(host.get(cell), 1)),
             last=last,
-            regions=Regions(start, stop, block, self.fill, locate),
+            regions=Regions(start, stop, block, self.fill, lambda host: host.get(cell), locate),
         )
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:

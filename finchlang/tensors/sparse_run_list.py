@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.host.build import FALSE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Phase, Regions, Run, Sequence, Switch, Thunk
+from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.runs import (
@@ -76,11 +76,7 @@ class SparseRunList(Runs):
                 stop = host.load(right, q, "right", Int64, lower=begin, upper=sub(last, 1))
                 return add(begin, 1), add(stop, 1), Run(fiber.child(q))
 
-            def locate(host: Host, q: Expr, i: Expr) -> Expr:
-                return host.search(right, q, end, sub(i, 1))
-
-            regions = Regions(start, end, run, self.fill, locate)
-            steps = run_steps(host, fiber, (start, end), last, protocol, body, regions)
+            steps = run_steps(host, fiber, (start, end), last, protocol, body, self.fill, run)
             return Sequence((Phase(steps, stop=last), Phase(Run(self.fill)))), None
 
         def body(host: Host, q: Expr) -> Node:
