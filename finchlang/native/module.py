@@ -141,11 +141,13 @@ class Module:
                                  20      0.179 0.123 0.198                20    0.156 0.159 0.204
                                 100      0.630 0.590 0.688               100    0.650 0.573 0.606
 
-        What is saved are branches that depend on the length, which cannot be predicted.
+        What is saved are branches that depend on the length, which cannot be predicted. Likewise
+        what is not vectorised is unrolled twice only: columns of two or three entries are then 1.1
+        (CSC) to 1.2 times faster (a stored triangle used twice) than with the usual four, and long
+        ones as fast.
         """
-        if not has_masks():
-            return self.loop_hint(interleave_count="i32 1")
-        return self.loop_hint(interleave_count="i32 1", vectorize_predicate_enable="i1 1")
+        masks = {"vectorize_predicate_enable": "i1 1"} if has_masks() else {}
+        return self.loop_hint(interleave_count="i32 1", unroll_count="i32 2", **masks)
 
     def text(self) -> str:
         return "\n".join([*self.declarations.values(), *self.functions, *self.metadata, ""])
