@@ -343,7 +343,7 @@ class _Function(Polling):
         here = self.new(f"{comparison('ge', type)} {llvm_type(type)} {entry}, {key}")
         self.choose(here, end, far)
         self.start(far)
-        name, kind = library.search(type).name, llvm_type(type)
+        name, kind = library.procedure_name(statement), llvm_type(type)
         arguments = f"ptr, i64, i64, {kind}"
         self.module.declare("i64", name, arguments, "nounwind memory(argmem: read)")
         found = self.new(
@@ -360,7 +360,7 @@ class _Function(Polling):
         length = self.new(f"sub i64 {stop}, {first}")
         self.declare("i64", "llvm.smax.i64", "i64, i64")
         self.spend(self.new(f"call i64 @llvm.smax.i64(i64 {length}, i64 0)"))
-        name = library.sort(statement.buffer.type).name
+        name = library.procedure_name(statement)
         effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
         self.module.declare("i32", name, "ptr, i64, i64", f"nounwind {effects}")
         data = self.data(statement.buffer)

@@ -15,10 +15,10 @@ from finchlang.host.listing import text
 from finchlang.native.cache import ObjectCache, key_of
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.layout import Layout
-from finchlang.native.library import procedures
+from finchlang.native.layout import Layout, layout_of
+from finchlang.native.library import procedure
 from finchlang.native.runtime import ENTRY, SYMBOLS
-from finchlang.native.target import environment, target_machine
+from finchlang.native.target import target_machine
 
 _lock = threading.Lock()
 
@@ -109,34 +109,55 @@ def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> Na
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        needed = procedures(Layout(residual).statements)
-        addresses = {p.name: _procedure(p, cache) for p in needed}
-        linked = _link(_cached(residual, emit, cache), "entry", addresses)
-        return NativeKernel(residual, ENTRY(linked["entry"]), linked)
+        code, name = _cached(residual, cache)
+        return _kernel(layout_of(residual), code, name, cache)
 
 
-def _cached(
-    residual: Residual, emitter: Callable[[Residual], str], cache: ObjectCache | None
-) -> bytes:
-    """The object code of `residual`, from `cache` or else compiled and put there."""
+def load_kernel(layout: Layout, name: str, cache: ObjectCache) -> NativeKernel | None:
+    """The kernel of which `cache` holds the object code under `name`, if it does."""
+    with _lock:
+        code = cache.get(name)
+        return None if code is None else _kernel(layout, code, name, cache)
+
+
+def _kernel(
+    layout: Layout, code: bytes, name: str | None, cache: ObjectCache | None
+) -> NativeKernel:
+    addresses = {p: _procedure(p, cache) for p in layout.procedures}
+    linked = _link(code, "entry", addresses)
+    return NativeKernel(layout, ENTRY(linked["entry"]), linked, name)
+
+
+def _cached(residual: Residual, cache: ObjectCache | None) -> tuple[bytes, str | None]:
+    """The object code of `residual`, and the name `cache` has it under."""
     if cache is None:
-        return object_code(residual, emitter)
-    key = key_of(text(residual), f"{emitter.__name__} {environment()}")
-    code = cache.get(key)
+        return object_code(residual), None
+    name = key_of("kernel", text(residual))
+    return _kept(name, lambda: object_code(residual), cache), name
+
+
+def _kept(name: str, make: Callable[[], bytes], cache: ObjectCache) -> bytes:
+    """What `cache` has under `name`, or else is made and put there."""
+    code = cache.get(name)
     if code is None:
-        code = object_code(residual, emitter)
-        cache.put(key, code)
+        code = make()
+        cache.put(name, code)
     return code
 
 
 _procedures: dict[str, Any] = {}
 
 
-def _procedure(procedure: Residual, cache: ObjectCache | None) -> int:
-    """The address of a procedure of the library, which stays in memory."""
-    name = procedure.name
+def _procedure(name: str, cache: ObjectCache | None) -> int:
+    """The address of a procedure of the library, which stays in memory. On disk its name is enough
+    to find it: what it does is among the sources that the key is made of."""
     if name not in _procedures:
-        _procedures[name] = _link(_cached(procedure, emit_procedure, cache), name, {})
+
+        def make() -> bytes:
+            return object_code(procedure(name), emit_procedure)
+
+        code = make() if cache is None else _kept(key_of("procedure", name), make, cache)
+        _procedures[name] = _link(code, name, {})
     return _procedures[name][name]
 
 

@@ -6,13 +6,13 @@ sorts would take 25 ms longer to compile. `power` is small, and good to inline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 
 from finchlang.host.build import FALSE, ONE, ZERO, const, op
-from finchlang.host.ir import Buffer, Cell, Expr, Residual, Search, Sort, Stmt
+from finchlang.host.ir import Buffer, Cell, Expr, Residual, Search, Sort
 from finchlang.host.residual import ResidualHost
-from finchlang.types import Bool, Int64, Type
+from finchlang.types import TYPES, Bool, Int64, Type
 
 #: Ranges of up to this many entries are sorted by counting, and the scratch memory of every
 #: procedure has this many.
@@ -21,15 +21,15 @@ SHORT = 32
 _LANES = 8
 
 
-def procedures(statements: Iterable[Stmt]) -> list[Residual]:
-    """The separately compiled procedures that `statements` need."""
-    found = {}
-    for statement in statements:
-        if isinstance(statement, (Search, Sort)):
-            make = search if isinstance(statement, Search) else sort
-            procedure = make(statement.buffer.type)
-            found[procedure.name] = procedure
-    return list(found.values())
+def procedure_name(statement: Search | Sort) -> str:
+    """The name of the procedure that does what `statement` says; it is compiled on its own."""
+    return f"{type(statement).__name__.lower()}_{statement.buffer.type}"
+
+
+def procedure(name: str) -> Residual:
+    """The procedure of a name that `procedure_name` gives."""
+    kind, _, type = name.partition("_")
+    return {"search": search, "sort": sort}[kind](TYPES[type])
 
 
 @cache
