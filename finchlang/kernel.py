@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -87,7 +89,8 @@ class Kernel:
     def residual(self) -> Residual:
         """The residual program: what the rules leave to do once the formats are known."""
         host = ResidualHost()
-        self._run_rules(host, None)
+        with _no_collection():
+            self._run_rules(host, None)
         return Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
@@ -181,6 +184,19 @@ class Kernel:
     ) -> bool:
         """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
         return (caller or self._caller).call([*tensors, *self._workspaces], numbers)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Staging makes very many objects that all stay until it is done: Python would look for garbage
+    among them again and again, in vain, which can take a fifth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _interruptible(run: Any) -> None:
