@@ -68,8 +68,8 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Work:
 
         return call
 
-    def object_code(residual: Residual, emitter: Callable[[Residual], str] = jit.emit) -> bytes:
-        return jit.target_machine(0).emit_object(llvm.parse_assembly(emitter(residual)))
+    def object_code(residual: Residual) -> bytes:
+        return jit.target_machine(0).emit_object(llvm.parse_assembly(jit.emit(residual)))
 
     monkeypatch.setattr(kernel_module, "normalize", told("normalised", kernel_module.normalize))
     monkeypatch.setattr(kernel_module, "ResidualHost", told("staged", kernel_module.ResidualHost))

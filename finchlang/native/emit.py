@@ -41,11 +41,14 @@ def emit(residual: Residual) -> str:
     return module.text()
 
 
-def emit_procedure(procedure: Residual) -> str:
-    """The text of a module that defines a procedure of the library, under its name."""
+def emit_procedure(name: str) -> str:
+    """The text of a module that defines a procedure that kernels call."""
     module = Module()
-    module.declarations[procedure.name] = ""  # its calls of itself need no declaration
-    module.functions.append(_Function(module, procedure).procedure())
+    if name == library.GROW:
+        module.define_grow()
+    else:
+        module.declarations[name] = ""  # its calls of itself need no declaration
+        module.functions.append(_Function(module, library.procedure(name)).procedure())
     return module.text()
 
 

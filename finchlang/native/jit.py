@@ -16,7 +16,6 @@ from finchlang.native.cache import ObjectCache, key_of
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import Layout, layout_of
-from finchlang.native.library import procedure
 from finchlang.native.runtime import ENTRY, SYMBOLS
 from finchlang.native.target import target_machine
 
@@ -95,9 +94,13 @@ def assembly_text(residual: Residual) -> str:
     return _generator(source).emit_assembly(_module(source))
 
 
-def object_code(residual: Residual, emitter: Callable[[Residual], str] = emit) -> bytes:
+def object_code(residual: Residual) -> bytes:
     """The machine code of `residual` as an object file."""
-    source = emitter(residual)
+    return machine_code(emit(residual))
+
+
+def machine_code(source: str) -> bytes:
+    """The machine code of a module's text as an object file."""
     return _generator(source).emit_object(_module(source))
 
 
@@ -154,7 +157,7 @@ def _procedure(name: str, cache: ObjectCache | None) -> int:
     if name not in _procedures:
 
         def make() -> bytes:
-            return object_code(procedure(name), emit_procedure)
+            return machine_code(emit_procedure(name))
 
         code = make() if cache is None else _kept(key_of("procedure", name), make, cache)
         _procedures[name] = _link(code, name, {})

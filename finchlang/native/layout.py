@@ -88,7 +88,7 @@ def layout_of(residual: Residual) -> Layout:
         return tuple(k for k, b in enumerate(residual.buffers) if b in found)
 
     failures = (s for s in statements if isinstance(s, Fail))
-    called = (s for s in statements if isinstance(s, (Search, Sort)))
+    called = (s for s in statements if isinstance(s, (Grow, Search, Sort)))
     return Layout(
         residual.name,
         tuple(b.type for b in residual.buffers),

@@ -1,7 +1,8 @@
 """The procedures that native kernels call, written in the host language itself.
 
 `search` and `sort` are compiled on their own, once for each type: with them inside, a kernel that
-sorts would take 25 ms longer to compile. `power` is small, and good to inline.
+sorts would take 25 ms longer to compile. So is `grow`, which would take 3 ms in each kernel that
+grows. `power` is small, and good to inline.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from finchlang.host.build import FALSE, ONE, ZERO, const, op
-from finchlang.host.ir import Buffer, Cell, Expr, Residual, Search, Sort
+from finchlang.host.ir import Buffer, Cell, Expr, Grow, Residual, Search, Sort
 from finchlang.host.residual import ResidualHost
 from finchlang.types import TYPES, Bool, Int64, Type
 
@@ -21,13 +22,20 @@ SHORT = 32
 _LANES = 8
 
 
-def procedure_name(statement: Search | Sort) -> str:
+#: The procedure that gives a buffer larger memory; it is LLVM's (`module.py`), as the host language
+#: knows no addresses.
+GROW = "grow"
+
+
+def procedure_name(statement: Grow | Search | Sort) -> str:
     """The name of the procedure that does what `statement` says; it is compiled on its own."""
+    if isinstance(statement, Grow):
+        return GROW
     return f"{type(statement).__name__.lower()}_{statement.buffer.type}"
 
 
 def procedure(name: str) -> Residual:
-    """The procedure of a name that `procedure_name` gives."""
+    """The procedure of a name that `procedure_name` gives, in the host language."""
     kind, _, type = name.partition("_")
     return {"search": search, "sort": sort}[kind](TYPES[type])
 
