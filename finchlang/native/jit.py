@@ -28,26 +28,30 @@ def _linker() -> Any:
 
 
 def _optimise(module: Any) -> None:
-    """LLVM's O2 with the loop vectoriser and unrolling, without SLP.
+    """LLVM's O1 with the loop vectoriser and unrolling, without SLP.
 
-    Measured on one core of a Xeon (AVX-512), SpMV with 10,000 rows, 10 and 100 entries in each:
-    milliseconds from text to callable, then time relative to SciPy's. CSC scatters, CSR gathers.
+    Measured on one core of a Xeon (AVX-512): milliseconds for passes and code generator.
 
-        this without unrolling                        CSC 12.3 ms 0.95 0.96   CSR 16.8 ms 0.82 0.85
-        the same, gathering loops interleaved, too    CSC 12.6 ms 0.96 0.96   CSR 21.1 ms 0.90 0.85
-        without unrolling, prefer-no-gather           CSC 12.7 ms 0.95 0.89   CSR 24.4 ms 0.88 0.96
-        without unrolling, with SLP                   CSC 12.9 ms 0.94 0.96   CSR 17.0 ms 0.83 0.85
-        gathering loops interleaved, and unrolled     CSC 17.9 ms 0.76 0.93   CSR 21.3 ms 0.90 0.85
-        the same, O3                                  CSC 18.2 ms 0.90 0.94   CSR 22.0 ms 0.90 0.85
-        O1 with the vectoriser                        CSC 11.1 ms 0.94 0.96   CSR 15.4 ms 0.84 0.85
-        O1, no vectoriser                             CSC 11.1 ms 0.95 0.96   CSR 11.5 ms 1.03 1.32
+                               SpMV (CSC)      Gustavson      erosion on runs
+        O2                     11.9 + 12.2     47.4 + 30.6    206 + 167
+        this                   10.1 + 11.2     33.9 + 31.0    154 + 140
+        without unrolling       8.0 +  7.5     31.4 + 27.3    168 + 139
+
+    Over 45 workloads of tests/benchmarks the code ran in 1.02 times the time of O2's in geometric
+    mean, that of O2 measured once more in 1.01: what O1 lacks (global value numbering, jump
+    threading) finds nothing that counts here. Of other choices, measured under O2, SpMV with 10,000
+    rows, 10 and 100 entries in each, relative to SciPy's time (CSC scatters, CSR gathers):
+
+        as it is                                      CSC 0.76 0.93   CSR 0.90 0.85
+        without unrolling                             CSC 0.95 0.96   CSR 0.82 0.85
+        without unrolling, prefer-no-gather           CSC 0.95 0.89   CSR 0.88 0.96
+        without unrolling, with SLP                   CSC 0.94 0.96   CSR 0.84 0.85
+        O1, no vectoriser                             CSC 0.95 0.96   CSR 1.03 1.32
 
     A dense inner product of 1000 entries is three times faster interleaved, so only gathering
-    loops are not (`emit.py` marks them). O1 would save a millisecond, but leaves redundant loads
-    in (it has no global value numbering). Unrolling costs SpMV 5 ms and makes scatters of short
-    columns 1.1 to 1.2 times faster. An empty module takes 4.5 ms.
+    loops are not (`emit.py` marks them). An empty module takes 0.4 ms, and 1 ms to generate.
     """
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = True
     options.loop_interleaving = True
     options.slp_vectorization = False
