@@ -36,7 +36,7 @@ class Observer:
     traces = False
 
     def kernel(self, event: KernelEvent) -> None:
-        """A kernel was compiled for formats it had not been compiled for."""
+        """A kernel was compiled, or found on disk, for formats it had not been run on before."""
 
     def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
         """The interpreter applied a rule."""
@@ -230,7 +230,7 @@ class Session:
         if changed:
             for name in plan.written:
                 self._publish(name, plan.handles[name], environment)
-        return self._yielded(plan.kernel.normalized.yields, environment)
+        return self._yielded(plan.kernel.yields, environment)
 
     def _run_anew(self, node: KernelNode, environment: Environment) -> Any:
         """Run a kernel on values it was not run on last time."""
@@ -241,7 +241,7 @@ class Session:
             return self._denote(node, environment, handles)
         kernel = self._compiled(node, handles, numbers)
         if self.engine == "check":
-            return self._yielded(kernel.normalized.yields, environment)
+            return self._yielded(kernel.yields, environment)
         names = kernel.tensors
         tensors = [handles[name].stored for name in names]
         written = [n for n, w in zip(names, kernel.written, strict=True) if w]
@@ -261,7 +261,7 @@ class Session:
             plans = self._plans.setdefault(id(original), [])
             plans.insert(0, _Plan(original, kernel, handles, types, masks))
             del plans[_PLANS:]
-        return self._yielded(kernel.normalized.yields, environment)
+        return self._yielded(kernel.yields, environment)
 
     def _execute(
         self, node: KernelNode, kernel: Kernel, tensors: list[Any], values: list[Any]

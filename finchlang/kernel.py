@@ -2,63 +2,77 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from finchlang.calling.caller import Caller
-from finchlang.calling.renewal import renewed
+from finchlang.calling.record import Record, place_of
 from finchlang.calling.seat import Stored
+from finchlang.calling.signature import Signature, signature_of
 from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
 from finchlang.host.residual import ResidualHost
 from finchlang.native.cache import default_cache
-from finchlang.native.jit import compile_residual
+from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
-from finchlang.rewrite import substitute, walk
+from finchlang.rewrite import substitute
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
 from finchlang.source import FinchError
-from finchlang.syntax import Declare, Node, Thaw, Value, Variable
-from finchlang.tensors.bind import Bound, bind, gather, keep_memory, scatter
-from finchlang.tensors.level import Level
+from finchlang.syntax import Node, Value, Variable
+from finchlang.tensors.bind import bind, gather, keep_memory, scatter
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.types import Type
 
 
 class Kernel:
     """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in
-    order, `numbers` those of the script numbers; `written` says which of the tensors it changes.
+    order, `numbers` those of the script numbers; `written` says which of the tensors it changes;
+    `yields` are the script names that it hands back.
 
-    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
+    One that was compiled before is found on disk, and is normalised and staged only if somebody
+    wants to see that. Raises FinchError of kind unknown name, type, dimension, life cycle or access
+    order.
     """
 
     def __init__(self, program: Node, formats: dict[str, Format], which_rules: str = "all"):
         self.source, self.formats, self.which_rules = program, formats, which_rules
-        self.normalized: Normalized = normalize(program, formats)
-        known = self.normalized.formats
-        self.program = annotate(self.normalized.program, known)
-        changed = {n.tensor.name for n in walk(self.program) if isinstance(n, (Declare, Thaw))}
-        levels = {name: known[name] for name in self.normalized.tensors}
-        self.bounds: list[Bound] = []
-        for name, level in {**levels, **self.normalized.workspaces}.items():
-            assert isinstance(level, Level)
-            self.bounds.append(bind(name, level, name in changed))
-        self.tensors = tuple(self.normalized.tensors.values())
+        self._cache = default_cache()
+        self._place = place_of(program, formats, which_rules, self._cache)
+        self._record = self._place.recall() if self._place is not None else None
+        self.signature = self._record.signature if self._record is not None else self._signature()
+        signature, changed = self.signature, self.signature.changed
+        levels = signature.levels(formats)
+        self.bounds = [bind(name, level, name in changed) for name, level in levels.items()]
+        self.tensors = tuple(signature.tensors.values())
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
-        used = [n.name for n in walk(self.program) if isinstance(n, Variable)]
-        self.numbers = tuple(n for n, t in known.items() if isinstance(t, Type) and n in used)
-        self._inputs = {n: Var(n, known[n]) for n in self.numbers}  # type: ignore[arg-type]
+        self.numbers, self.yields = signature.numbers, signature.yields
+        self._inputs = {n: Var(n, formats[n]) for n in self.numbers}  # type: ignore[arg-type]
         self._workspaces: list[Stored] = []
         for bound in self.bounds[len(self.tensors) :]:
             self._workspaces.append(Tensor(bound.level))
+
+    @cached_property
+    def normalized(self) -> Normalized:
+        """The program in normal form."""
+        return normalize(self.source, self.formats)
+
+    @cached_property
+    def program(self) -> Node:
+        """The program in normal form, with the types of its expressions: what the rules run."""
+        return annotate(self.normalized.program, self.normalized.formats)
+
+    def _signature(self) -> Signature:
+        return signature_of(self.normalized, self.program, self.formats)
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
@@ -75,7 +89,8 @@ class Kernel:
     def residual(self) -> Residual:
         """The residual program: what the rules leave to do once the formats are known."""
         host = ResidualHost()
-        self._run_rules(host, None)
+        with _no_collection():
+            self._run_rules(host, None)
         return Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
@@ -144,7 +159,15 @@ class Kernel:
     @cached_property
     def native(self) -> NativeKernel:
         """The compiled kernel."""
-        return compile_residual(self.residual, default_cache())
+        place, record, cache = self._place, self._record, self._cache
+        if record is not None and cache is not None:
+            found = load_kernel(record.layout, record.object_name, cache)
+            if found is not None:
+                return found
+        native = compile_residual(self.residual, cache)
+        if place is not None and native.object_name is not None:
+            place.keep(Record(self.signature, native.layout, native.object_name))
+        return native
 
     @cached_property
     def _caller(self) -> Caller:
@@ -154,17 +177,26 @@ class Kernel:
         """A frame of its own to call the compiled kernel with: for a set of tensors that it is
         often called with. `owned` says which are nobody else's memory, as a user's array is."""
         names = {bound.name for bound, own in zip(self.bounds, owned, strict=False) if own}
-        return Caller(self.native, self.bounds, names & self._renewed)
-
-    @cached_property
-    def _renewed(self) -> set[str]:
-        return renewed(self.program, {b.name: b.level for b in self.bounds})
+        return Caller(self.native, self.bounds, names & self.signature.renewed)
 
     def run_native(
         self, tensors: Sequence[Stored], numbers: Sequence[Any], caller: Caller | None = None
     ) -> bool:
         """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
         return (caller or self._caller).call([*tensors, *self._workspaces], numbers)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Staging makes very many objects that all stay until it is done: Python would look for garbage
+    among them again and again, in vain, which can take a fifth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _interruptible(run: Any) -> None:

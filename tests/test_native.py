@@ -72,7 +72,7 @@ def test_union_grows_its_result(a: dict, b: dict, room: int) -> None:
     sums = {k: a.get(k, 0.0) + b.get(k, 0.0) for k in sorted({*a, *b})}
     assert after[4][:count].tolist() == list(sums)
     np.testing.assert_allclose(after[5][:count], list(sums.values()))
-    _, evaluated, outputs = run_residual(kernel.residual, [x.copy() for x in given_arrays], inputs)
+    _, evaluated, outputs = run_residual(samples.union(), [x.copy() for x in given_arrays], inputs)
     assert outputs == [count]
     np.testing.assert_array_equal(evaluated[4][:count], after[4][:count])
 

@@ -32,8 +32,7 @@ class Caller:
         self._changing = [seat for seat in self._seats if seat.bound.written]
         self._renewed = [seat for seat in self._seats if isinstance(seat, RenewedSeat)]
         self._numbers = given
-        inputs = native.residual.inputs
-        self._pack = [packer(v.type) for v in inputs[given - layout.first_input :]]
+        self._pack = [packer(type) for type in layout.inputs[given - layout.first_input :]]
         self._written: list[np.ndarray] = []
 
     def call(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:

@@ -42,11 +42,14 @@ def emit(residual: Residual) -> str:
     return module.text()
 
 
-def emit_procedure(procedure: Residual) -> str:
-    """The text of a module that defines a procedure of the library, under its name."""
+def emit_procedure(name: str) -> str:
+    """The text of a module that defines a procedure that kernels call."""
     module = Module()
-    module.declarations[procedure.name] = ""  # its calls of itself need no declaration
-    module.functions.append(_Function(module, procedure).procedure())
+    if name == library.GROW:
+        module.define_grow()
+    else:
+        module.declarations[name] = ""  # its calls of itself need no declaration
+        module.functions.append(_Function(module, library.procedure(name)).procedure())
     return module.text()
 
 
@@ -358,7 +361,7 @@ class _Function(Polling):
         here = self.new(f"{comparison('ge', type)} {llvm_type(type)} {entry}, {key}")
         self.choose(here, end, far)
         self.start(far)
-        name, kind = library.search(type).name, llvm_type(type)
+        name, kind = library.procedure_name(statement), llvm_type(type)
         arguments = f"ptr, i64, i64, {kind}"
         self.module.declare("i64", name, arguments, "nounwind memory(argmem: read)")
         found = self.new(
@@ -375,7 +378,7 @@ class _Function(Polling):
         length = self.new(f"sub i64 {stop}, {first}")
         self.declare("i64", "llvm.smax.i64", "i64, i64")
         self.spend(self.new(f"call i64 @llvm.smax.i64(i64 {length}, i64 0)"))
-        name = library.sort(statement.buffer.type).name
+        name = library.procedure_name(statement)
         effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
         self.module.declare("i32", name, "ptr, i64, i64", f"nounwind {effects}")
         data = self.data(statement.buffer)

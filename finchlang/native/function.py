@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from finchlang.host.ir import Buffer, Cell, Const, Expr, For, Op, Residual, Var, While
 from finchlang.native.analysis import is_heavy
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
-from finchlang.native.layout import Layout
+from finchlang.native.layout import layout_of
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.source import Bug
 from finchlang.types import Bool, Type
@@ -31,7 +31,7 @@ class FunctionText(ABC):
 
     def __init__(self, module: Module, residual: Residual):
         self.module, self.residual = module, residual
-        self.layout = Layout(residual)
+        self.layout = layout_of(residual)
         self.lines: list[str] = []
         self.locals: list[str] = []
         self.count = 0

@@ -15,10 +15,9 @@ from finchlang.host.listing import text
 from finchlang.native.cache import ObjectCache, key_of
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.layout import Layout
-from finchlang.native.library import procedures
+from finchlang.native.layout import Layout, layout_of
 from finchlang.native.runtime import ENTRY, SYMBOLS
-from finchlang.native.target import environment, target_machine
+from finchlang.native.target import target_machine
 
 _lock = threading.Lock()
 
@@ -29,26 +28,30 @@ def _linker() -> Any:
 
 
 def _optimise(module: Any) -> None:
-    """LLVM's O2 with the loop vectoriser and unrolling, without SLP.
+    """LLVM's O1 with the loop vectoriser and unrolling, without SLP.
 
-    Measured on one core of a Xeon (AVX-512), SpMV with 10,000 rows, 10 and 100 entries in each:
-    milliseconds from text to callable, then time relative to SciPy's. CSC scatters, CSR gathers.
+    Measured on one core of a Xeon (AVX-512): milliseconds for passes and code generator.
 
-        this without unrolling                        CSC 12.3 ms 0.95 0.96   CSR 16.8 ms 0.82 0.85
-        the same, gathering loops interleaved, too    CSC 12.6 ms 0.96 0.96   CSR 21.1 ms 0.90 0.85
-        without unrolling, prefer-no-gather           CSC 12.7 ms 0.95 0.89   CSR 24.4 ms 0.88 0.96
-        without unrolling, with SLP                   CSC 12.9 ms 0.94 0.96   CSR 17.0 ms 0.83 0.85
-        gathering loops interleaved, and unrolled     CSC 17.9 ms 0.76 0.93   CSR 21.3 ms 0.90 0.85
-        the same, O3                                  CSC 18.2 ms 0.90 0.94   CSR 22.0 ms 0.90 0.85
-        O1 with the vectoriser                        CSC 11.1 ms 0.94 0.96   CSR 15.4 ms 0.84 0.85
-        O1, no vectoriser                             CSC 11.1 ms 0.95 0.96   CSR 11.5 ms 1.03 1.32
+                               SpMV (CSC)      Gustavson      erosion on runs
+        O2                     11.9 + 12.2     47.4 + 30.6    206 + 167
+        this                   10.1 + 11.2     33.9 + 31.0    154 + 140
+        without unrolling       8.0 +  7.5     31.4 + 27.3    168 + 139
+
+    Over 45 workloads of tests/benchmarks the code ran in 1.02 times the time of O2's in geometric
+    mean, that of O2 measured once more in 1.01: what O1 lacks (global value numbering, jump
+    threading) finds nothing that counts here. Of other choices, measured under O2, SpMV with 10,000
+    rows, 10 and 100 entries in each, relative to SciPy's time (CSC scatters, CSR gathers):
+
+        as it is                                      CSC 0.76 0.93   CSR 0.90 0.85
+        without unrolling                             CSC 0.95 0.96   CSR 0.82 0.85
+        without unrolling, prefer-no-gather           CSC 0.95 0.89   CSR 0.88 0.96
+        without unrolling, with SLP                   CSC 0.94 0.96   CSR 0.84 0.85
+        O1, no vectoriser                             CSC 0.95 0.96   CSR 1.03 1.32
 
     A dense inner product of 1000 entries is three times faster interleaved, so only gathering
-    loops are not (`emit.py` marks them). O1 would save a millisecond, but leaves redundant loads
-    in (it has no global value numbering). Unrolling costs SpMV 5 ms and makes scatters of short
-    columns 1.1 to 1.2 times faster. An empty module takes 4.5 ms.
+    loops are not (`emit.py` marks them). An empty module takes 0.4 ms, and 1 ms to generate.
     """
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = True
     options.loop_interleaving = True
     options.slp_vectorization = False
@@ -95,9 +98,13 @@ def assembly_text(residual: Residual) -> str:
     return _generator(source).emit_assembly(_module(source))
 
 
-def object_code(residual: Residual, emitter: Callable[[Residual], str] = emit) -> bytes:
+def object_code(residual: Residual) -> bytes:
     """The machine code of `residual` as an object file."""
-    source = emitter(residual)
+    return machine_code(emit(residual))
+
+
+def machine_code(source: str) -> bytes:
+    """The machine code of a module's text as an object file."""
     return _generator(source).emit_object(_module(source))
 
 
@@ -109,34 +116,55 @@ def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> Na
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        needed = procedures(Layout(residual).statements)
-        addresses = {p.name: _procedure(p, cache) for p in needed}
-        linked = _link(_cached(residual, emit, cache), "entry", addresses)
-        return NativeKernel(residual, ENTRY(linked["entry"]), linked)
+        code, name = _cached(residual, cache)
+        return _kernel(layout_of(residual), code, name, cache)
 
 
-def _cached(
-    residual: Residual, emitter: Callable[[Residual], str], cache: ObjectCache | None
-) -> bytes:
-    """The object code of `residual`, from `cache` or else compiled and put there."""
+def load_kernel(layout: Layout, name: str, cache: ObjectCache) -> NativeKernel | None:
+    """The kernel of which `cache` holds the object code under `name`, if it does."""
+    with _lock:
+        code = cache.get(name)
+        return None if code is None else _kernel(layout, code, name, cache)
+
+
+def _kernel(
+    layout: Layout, code: bytes, name: str | None, cache: ObjectCache | None
+) -> NativeKernel:
+    addresses = {p: _procedure(p, cache) for p in layout.procedures}
+    linked = _link(code, "entry", addresses)
+    return NativeKernel(layout, ENTRY(linked["entry"]), linked, name)
+
+
+def _cached(residual: Residual, cache: ObjectCache | None) -> tuple[bytes, str | None]:
+    """The object code of `residual`, and the name `cache` has it under."""
     if cache is None:
-        return object_code(residual, emitter)
-    key = key_of(text(residual), f"{emitter.__name__} {environment()}")
-    code = cache.get(key)
+        return object_code(residual), None
+    name = key_of("kernel", text(residual))
+    return _kept(name, lambda: object_code(residual), cache), name
+
+
+def _kept(name: str, make: Callable[[], bytes], cache: ObjectCache) -> bytes:
+    """What `cache` has under `name`, or else is made and put there."""
+    code = cache.get(name)
     if code is None:
-        code = object_code(residual, emitter)
-        cache.put(key, code)
+        code = make()
+        cache.put(name, code)
     return code
 
 
 _procedures: dict[str, Any] = {}
 
 
-def _procedure(procedure: Residual, cache: ObjectCache | None) -> int:
-    """The address of a procedure of the library, which stays in memory."""
-    name = procedure.name
+def _procedure(name: str, cache: ObjectCache | None) -> int:
+    """The address of a procedure of the library, which stays in memory. On disk its name is enough
+    to find it: what it does is among the sources that the key is made of."""
     if name not in _procedures:
-        _procedures[name] = _link(_cached(procedure, emit_procedure, cache), name, {})
+
+        def make() -> bytes:
+            return machine_code(emit_procedure(name))
+
+        code = make() if cache is None else _kept(key_of("procedure", name), make, cache)
+        _procedures[name] = _link(code, name, {})
     return _procedures[name][name]
 
 

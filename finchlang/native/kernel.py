@@ -7,34 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.ir import Residual
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK, Layout, packer, unpacker
 from finchlang.native.runtime import address_of, adopt, free, new_slots
 from finchlang.source import Bug, FinchError
 
 
 class NativeKernel:
-    """A compiled residual program.
+    """A compiled residual program; `layout` is what is known of it.
 
     `run` is the simple way to call it. The quick way is a Frame (`frame()`), whose slots are
     written once and then only where something changed; `entry(address of slots)` is the bare
     native call and returns a status (`layout.py`), restoring and raising nothing.
 
-    `layout` says where in the slots everything is; `written` numbers the buffers whose contents a
-    call may change, `grown` those it may move to new memory; `can_fail` is false if every call
-    runs to its end.
+    `object_name` is the name its object code has in the disk cache, if it is there.
     """
 
-    def __init__(self, residual: Residual, entry: Callable[[int], int], code: Any):
-        self.residual = residual
-        self.layout = Layout(residual)
-        self.entry = entry
-        self.written = self.layout.written
-        self.grown = self.layout.grown
-        self.can_fail = self.layout.can_fail
+    def __init__(
+        self,
+        layout: Layout,
+        entry: Callable[[int], int],
+        code: Any,
+        object_name: str | None = None,
+    ):
+        self.layout, self.entry, self.object_name = layout, entry, object_name
+        self.written, self.grown = layout.written, layout.grown
+        self.can_fail = layout.can_fail
         self._code = code  # the machine code is there as long as this is
-        self._pack = [packer(variable.type) for variable in residual.inputs]
-        self._unpack = [unpacker(cell.type) for cell in residual.outputs]
+        self._pack = [packer(type) for type in layout.inputs]
+        self._unpack = [unpacker(type) for type in layout.outputs]
 
     def unpack_output(self, number: int, word: int) -> Any:
         """The output `number` from the word in its slot."""
@@ -55,12 +55,14 @@ class NativeKernel:
         statement is reached, memory is not to be had (resource), or upon Ctrl-C (interrupted);
         all arrays are then as they were before.
         """
-        if len(arrays) != len(self.residual.buffers) or len(inputs) != len(self._pack):
-            raise Bug(f"{self.residual.name} is called with the wrong number of arguments")
+        layout = self.layout
+        if len(arrays) != len(layout.buffers) or len(inputs) != len(self._pack):
+            raise Bug(f"{layout.name} is called with the wrong number of arguments")
         frame = self.frame()
-        for number, (buffer, array) in enumerate(zip(self.residual.buffers, arrays, strict=True)):
-            if array.dtype != buffer.type.dtype or not array.flags.c_contiguous:
-                raise Bug(f"{self.residual.name}: {buffer} cannot be {array.dtype} {array.strides}")
+        for number, (type, array) in enumerate(zip(layout.buffers, arrays, strict=True)):
+            if array.dtype != type.dtype or not array.flags.c_contiguous:
+                what = f"its buffer {number} is of {type}"
+                raise Bug(f"{layout.name}: {what}, not {array.dtype} {array.strides}")
             frame.set_array(number, array)
         frame.set_inputs(inputs)
         frame.call([arrays[number] for number in self.written])
@@ -134,7 +136,7 @@ class Frame:
         try:
             status = kernel.entry(self.address)
         except KeyboardInterrupt:
-            raise FinchError("interrupted", f"{kernel.residual.name} was interrupted") from None
+            raise FinchError("interrupted", f"{kernel.layout.name} was interrupted") from None
         finally:
             if status != OK:
                 self._undo(written)
@@ -162,13 +164,12 @@ class Frame:
 
     def _error(self, status: int) -> FinchError:
         """What went wrong in the last call, which returned `status`."""
-        name = self.kernel.residual.name
-        if status == NO_MEMORY:
-            return FinchError("resource", f"{name} ran out of memory")
-        if status != FAILED:
-            raise Bug(f"{name} returned {status}")
         layout = self.kernel.layout
+        if status == NO_MEMORY:
+            return FinchError("resource", f"{layout.name} ran out of memory")
+        if status != FAILED:
+            raise Bug(f"{layout.name} returned {status}")
         fail = layout.failures[self.slots[layout.failure]]
         words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
-        values = [unpacker(e.type)(word) for e, word in zip(fail.values, words, strict=True)]
+        values = [unpacker(type)(word) for type, word in zip(fail.values, words, strict=True)]
         return FinchError(fail.kind, fail.message.format(*values), fail.span)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.host.ir import Buffer, Fail, Fill, For, Grow, Residual, Sort, Stmt, Store, While
+from finchlang.host.ir import Fail, Fill, For, Grow, Residual, Search, Sort, Store, While
 from finchlang.native.analysis import walk
+from finchlang.native.library import procedure_name
+from finchlang.source import Span
 from finchlang.types import Type
 
 #: What a kernel returns.
@@ -17,46 +18,41 @@ OK, FAILED, NO_MEMORY, INTERRUPTED = range(4)
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A Fail statement, as far as whoever calls the kernel must know it: the types of the values
+    that stand in the failure area."""
+
+    kind: str
+    message: str
+    values: tuple[Type, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class Layout:
-    """The slots (64-bit words) of a kernel, in this order:
+    """What must be known of a compiled kernel to call it, and its slots (64-bit words), in this
+    order:
 
     - three for each buffer: address, capacity in entries, and 1 if the memory was allocated by the
       kernel (0 when it is called);
     - one for each input and then one for each output: the bits of the number, integers extended
       to 64 bits, Float32 in the low half;
     - the failure area: which Fail statement (counted in textual order), then its values.
+
+    `buffers`, `inputs` and `outputs` are their types. `written` numbers the buffers whose contents
+    a call may change, `grown` those it may move to larger memory; `can_fail` is false if every call
+    runs to its end; `procedures` names what it calls in `library.py`.
     """
 
-    residual: Residual
-
-    @cached_property
-    def statements(self) -> tuple[Stmt, ...]:
-        return tuple(walk(self.residual.body))
-
-    @cached_property
-    def failures(self) -> tuple[Fail, ...]:
-        """The Fail statements, in the order they are numbered."""
-        return tuple(s for s in self.statements if isinstance(s, Fail))
-
-    @cached_property
-    def written(self) -> tuple[int, ...]:
-        """Numbers of the buffers a kernel may change the contents of."""
-        return self._touched(Store, Fill, Sort)
-
-    @cached_property
-    def grown(self) -> tuple[int, ...]:
-        """Numbers of the buffers a kernel may move to larger memory."""
-        return self._touched(Grow)
-
-    def _touched(self, *kinds: type[Store | Fill | Sort | Grow]) -> tuple:
-        touched: set[Buffer] = {s.buffer for s in self.statements if isinstance(s, kinds)}
-        return tuple(k for k, b in enumerate(self.residual.buffers) if b in touched)
-
-    @cached_property
-    def can_fail(self) -> bool:
-        """Whether a call may end early: by a Fail, for want of memory, or interrupted in a loop."""
-        stops = (Fail, Grow, While, For, Sort)
-        return any(isinstance(s, stops) for s in self.statements)
+    name: str
+    buffers: tuple[Type, ...]
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
+    written: tuple[int, ...]
+    grown: tuple[int, ...]
+    can_fail: bool
+    failures: tuple[Failure, ...]
+    procedures: tuple[str, ...]
 
     def is_frozen(self, number: int) -> bool:
         """Whether nothing stores to, fills, sorts or grows the buffer of this number."""
@@ -64,19 +60,48 @@ class Layout:
 
     @property
     def first_input(self) -> int:
-        return 3 * len(self.residual.buffers)
+        return 3 * len(self.buffers)
 
     @property
     def first_output(self) -> int:
-        return self.first_input + len(self.residual.inputs)
+        return self.first_input + len(self.inputs)
 
     @property
     def failure(self) -> int:
-        return self.first_output + len(self.residual.outputs)
+        return self.first_output + len(self.outputs)
 
-    @cached_property
+    @property
     def size(self) -> int:
         return self.failure + 1 + max((len(f.values) for f in self.failures), default=0)
+
+
+#: what may end a call early: a Fail, want of memory, an interrupt in a loop
+_STOPS = (Fail, Grow, While, For, Sort)
+
+
+def layout_of(residual: Residual) -> Layout:
+    """The layout of the kernel that `residual` becomes."""
+    statements = tuple(walk(residual.body))
+
+    def touched(*kinds: type[Store | Fill | Sort | Grow]) -> tuple[int, ...]:
+        found = {s.buffer for s in statements if isinstance(s, kinds)}
+        return tuple(k for k, b in enumerate(residual.buffers) if b in found)
+
+    failures = (s for s in statements if isinstance(s, Fail))
+    called = (s for s in statements if isinstance(s, (Grow, Search, Sort)))
+    return Layout(
+        residual.name,
+        tuple(b.type for b in residual.buffers),
+        tuple(v.type for v in residual.inputs),
+        tuple(c.type for c in residual.outputs),
+        touched(Store, Fill, Sort),
+        touched(Grow),
+        any(isinstance(s, _STOPS) for s in statements),
+        tuple(
+            Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
+        ),
+        tuple(dict.fromkeys(procedure_name(s) for s in called)),
+    )
 
 
 def packer(type: Type) -> Callable[[Any], int]:

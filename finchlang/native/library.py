@@ -1,18 +1,19 @@
 """The procedures that native kernels call, written in the host language itself.
 
 `search` and `sort` are compiled on their own, once for each type: with them inside, a kernel that
-sorts would take 25 ms longer to compile. `power` is small, and good to inline.
+sorts would take 25 ms longer to compile. So is `grow`, which would take 3 ms in each kernel that
+grows. `power` is small, and good to inline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, reduce
 
 from finchlang.host.build import FALSE, ZERO, const, op
-from finchlang.host.ir import Buffer, Expr, Residual, Search, Sort, Stmt
+from finchlang.host.ir import Buffer, Expr, Grow, Residual, Search, Sort
 from finchlang.host.residual import ResidualHost
-from finchlang.types import Bool, Int32, Int64, Type
+from finchlang.types import TYPES, Bool, Int32, Int64, Type
 
 #: Ranges of up to this many entries are sorted by counting, and the scratch memory of every
 #: procedure has this many.
@@ -23,15 +24,22 @@ _TOGETHER = 4
 _WINDOW = 16
 
 
-def procedures(statements: Iterable[Stmt]) -> list[Residual]:
-    """The separately compiled procedures that `statements` need."""
-    found = {}
-    for statement in statements:
-        if isinstance(statement, (Search, Sort)):
-            make = search if isinstance(statement, Search) else sort
-            procedure = make(statement.buffer.type)
-            found[procedure.name] = procedure
-    return list(found.values())
+#: The procedure that gives a buffer larger memory; it is LLVM's (`module.py`), as the host language
+#: knows no addresses.
+GROW = "grow"
+
+
+def procedure_name(statement: Grow | Search | Sort) -> str:
+    """The name of the procedure that does what `statement` says; it is compiled on its own."""
+    if isinstance(statement, Grow):
+        return GROW
+    return f"{type(statement).__name__.lower()}_{statement.buffer.type}"
+
+
+def procedure(name: str) -> Residual:
+    """The procedure of a name that `procedure_name` gives, in the host language."""
+    kind, _, type = name.partition("_")
+    return {"search": search, "sort": sort}[kind](TYPES[type])
 
 
 @cache

@@ -9,7 +9,7 @@ from finchlang.native.target import has_masks
 #: Gives larger memory to the buffer at %slot: at least doubled, so that appending is linear in
 #: all. Memory that came from outside is left as it was and copied. Null if there is none.
 GROW = """
-define internal noalias ptr @grow(ptr %slot, i64 %size, i64 %width) cold noinline nounwind {
+define noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {
   %room = getelementptr i64, ptr %slot, i64 1
   %mine = getelementptr i64, ptr %slot, i64 2
   %old = load ptr, ptr %slot
@@ -103,14 +103,19 @@ class Module:
             self.declarations[name] = f"declare {result} @{name}({arguments}) {attributes}"
 
     def use_grow(self) -> None:
-        if "grow" not in self.declarations:
-            self.declarations["grow"] = GROW
-            self.declare("i64", "llvm.umax.i64", "i64, i64")
-            self.declare("void", "llvm.memcpy.p0.p0.i64", "ptr, ptr, i64, i1")
-            self.declare("ptr", "PyMem_RawMalloc", "i64")
-            self.declare("ptr", "PyMem_RawRealloc", "ptr, i64")
-            self.declarations["advise"] = _advise()
-            self.declare("i32", "madvise", "ptr, i64, i32")
+        """Declare the procedure that gives a buffer larger memory."""
+        arguments = "ptr captures(none), i64, i64"
+        self.declare("noalias ptr", "grow", arguments, "cold nounwind")
+
+    def define_grow(self) -> None:
+        """Define it."""
+        self.functions.append(GROW)
+        self.declare("i64", "llvm.umax.i64", "i64, i64")
+        self.declare("void", "llvm.memcpy.p0.p0.i64", "ptr, ptr, i64, i1")
+        self.declare("ptr", "PyMem_RawMalloc", "i64")
+        self.declare("ptr", "PyMem_RawRealloc", "ptr, i64")
+        self.functions.append(_advise())
+        self.declare("i32", "madvise", "ptr, i64, i32")
 
     def tbaa(self, name: str) -> str:
         """The access tag of a new type of memory, apart from every other."""

@@ -22,8 +22,9 @@ def target_machine(level: int = 2) -> Any:
     )
 
 
+@cache
 def environment() -> str:
-    """What object code depends on besides the residual and our own sources."""
+    """What object code depends on besides what is compiled and our own sources."""
     host = llvm.get_host_cpu_features().flatten()
     version = ".".join(map(str, llvm.llvm_version_info))
     return f"LLVM {version} {llvm.get_default_triple()} {llvm.get_host_cpu_name()} {host}"

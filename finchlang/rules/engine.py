@@ -15,7 +15,7 @@ from finchlang.host.build import compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
-from finchlang.rewrite import accesses, map_children
+from finchlang.rewrite import children, has_children, map_children
 from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
 from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
@@ -132,17 +132,23 @@ def find_looplets(term: Node) -> list[Looplet]:
 
 def accesses_in(term: Node) -> tuple[Access, ...]:
     """The accesses of a term, parents first. Each rule of the table asks about the same terms in
-    its turn, so answers are kept for a while."""
+    its turn, and most of a term is the same after a rule, so answers are kept for a while."""
+    if not has_children(term):
+        return ()
     known = _known.get(id(term))
-    if known is None:
-        if len(_known) >= 64:
-            _known.clear()
-        known = _known[id(term)] = (term, tuple(accesses(term)))
-    return known[1]
+    if known is not None:
+        return known[1]
+    parts = [a for child in children(term) for a in accesses_in(child)]
+    found = (term, *parts) if isinstance(term, Access) else tuple(parts)
+    if len(_known) >= _REMEMBERED:
+        _known.clear()
+    _known[id(term)] = (term, found)
+    return found
 
 
 #: terms (kept, so that no other can have the same id) and their accesses
 _known: dict[int, tuple[Node, tuple[Access, ...]]] = {}
+_REMEMBERED = 4096
 
 
 def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:
@@ -159,14 +165,21 @@ def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> 
     """`term` with looplets (by id) replaced in all the accesses they stand in; with `consume`, what
     is put there is payload: the access's last index has done its work and goes."""
 
-    def change(access: Access) -> Node:
-        new = replacements.get(id(access.tensor))
-        if new is None:
-            return access
-        indices = access.indices[:-1] if consume else access.indices
-        return Access(new, indices, span=access.span, type=access.type)
+    def visit(node: Node) -> Node:
+        if not has_children(node):
+            return node
+        for access in accesses_in(node):
+            if id(access.tensor) in replacements:
+                break
+        else:
+            return node
+        node = map_children(visit, node)
+        if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
+            return node
+        indices = node.indices[:-1] if consume else node.indices
+        return Access(new, indices, span=node.span, type=node.type)
 
-    return rewrite_accesses(change, term)
+    return visit(term)
 
 
 def is_at(access: Access, index: Index) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-from finchlang.algebra import literal_type, operator
+from finchlang.algebra import Build, literal_type, operator
 from finchlang.host.build import cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
@@ -181,8 +182,13 @@ def type_of(node: Node) -> Type | None:
                 return None
             if len(types) < len(args):  # `missing` among them
                 return types[-1] if row.name in ("coalesce", "ifelse") else None
-            return row.build(*(Var("probe", t) for t in types)).type
+            return _type_of_result(row.build, *types)
     return None
+
+
+@lru_cache(maxsize=1024)
+def _type_of_result(build: Build, *types: Type) -> Type:
+    return build(*(Var("probe", t) for t in types)).type
 
 
 # --------------------------------------------------------------------------------------- rules

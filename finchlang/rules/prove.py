@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from finchlang.host.build import maximum, minimum, split_sum
 from finchlang.host.ir import Expr, Op, Var
 
 _DEPTH = 8
-#: an Int64 expression as (base, constant): their sum; the base of a constant is None
-_Sum = tuple[Expr | None, int]
+#: Int64 expressions as (base, constant): their sum; the base of a constant is None
+Sums = tuple[tuple[Expr | None, int], ...]
 #: what was asked before: facts about expressions never change
 _known: dict[tuple[Expr, Expr, int], bool] = {}
 _REMEMBERED = 20_000
@@ -25,59 +25,64 @@ def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
     question = (a, b, slack)
     answer = _known.get(question)
     if answer is None:
-        base, shift = split_sum(b)
-        answer = _at_most(split_sum(a), (base, shift + slack), _DEPTH, {})
+        (one, more), (other, less) = split_sum(a), split_sum(b)
+        answer = _at_most(one, other, less - more + slack, _DEPTH, {})
         if len(_known) > _REMEMBERED:
             _known.clear()
         _known[question] = answer
     return answer
 
 
-def _at_most(a: _Sum, b: _Sum, depth: int, failed: dict[tuple[_Sum, _Sum], int]) -> bool:
-    """`failed` says to which depth a pair was looked at in vain."""
-    if a[0] is b[0]:
-        return a[1] <= b[1]
-    if depth <= failed.get((a, b), 0):
+def _at_most(
+    a: Expr | None, b: Expr | None, slack: int, depth: int, failed: dict[tuple, int]
+) -> bool:
+    """Whether a <= b + slack, for the bases of sums; `failed` says to which depth that was looked at
+    in vain. (Written with plain loops: nothing in staging runs as often.)"""
+    if a is b:
+        return slack >= 0
+    question = (a, b, slack)
+    if depth <= failed.get(question, 0):
         return False
-    failed[a, b] = depth
-
-    def lower(options: Iterable[Expr]) -> Iterator[bool]:
-        return (_at_most(_plus(o, a[1]), b, depth - 1, failed) for o in options)
-
-    def upper(options: Iterable[Expr]) -> Iterator[bool]:
-        return (_at_most(a, _plus(o, b[1]), depth - 1, failed) for o in options)
-
+    failed[question] = depth
+    depth -= 1
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
-    largest, smallest = _operands(a[0], "max"), _operands(b[0], "min")
-    if (largest and all(lower(largest))) or (smallest and all(upper(smallest))):
-        return True
-    return any(lower(_above(a[0]))) or any(upper(_below(b[0])))
+    largest, above = _facts(a, "max", "min")
+    smallest, below = _facts(b, "min", "max")
+    if largest:
+        for other, more in largest:
+            if not _at_most(other, b, slack - more, depth, failed):
+                break
+        else:
+            return True
+    if smallest:
+        for other, more in smallest:
+            if not _at_most(a, other, slack + more, depth, failed):
+                break
+        else:
+            return True
+    for other, more in above:
+        if _at_most(other, b, slack - more, depth, failed):
+            return True
+    return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
 
 
-def _plus(expr: Expr, shift: int) -> _Sum:
-    base, more = split_sum(expr)
-    return base, more + shift
+@lru_cache(maxsize=_REMEMBERED)
+def _facts(expr: Expr | None, whole: str, part: str) -> tuple[Sums, Sums]:
+    """The operands of a maximum, and what `expr` is at most, each for itself; the other way round:
+    the operands of a minimum, and what `expr` is at least."""
+    if isinstance(expr, Var):
+        bound = expr.upper if part == "min" else expr.lower
+        beyond = tuple(e for e in (bound, expr.definition) if e is not None)
+        return _sums(_operands(expr.definition, whole)), _sums(beyond)
+    return _sums(_operands(expr, whole)), _sums(_operands(expr, part))
+
+
+def _sums(exprs: tuple[Expr, ...]) -> Sums:
+    return tuple(map(split_sum, exprs))
 
 
 def _operands(expr: Expr | None, name: str) -> tuple[Expr, ...]:
-    """The operands of a minimum or maximum, also where a variable is bound to it."""
-    if isinstance(expr, Var):
-        expr = expr.definition
     return expr.args if isinstance(expr, Op) and expr.name == name else ()
-
-
-def _above(expr: Expr | None) -> tuple[Expr, ...]:
-    """Expressions that `expr` is at most, each for itself."""
-    if isinstance(expr, Var):
-        return tuple(e for e in (expr.upper, expr.definition) if e is not None)
-    return _operands(expr, "min")
-
-
-def _below(expr: Expr | None) -> tuple[Expr, ...]:
-    """Expressions that `expr` is at least, each for itself."""
-    if isinstance(expr, Var):
-        return tuple(e for e in (expr.lower, expr.definition) if e is not None)
-    return _operands(expr, "max")
 
 
 def less_than(a: Expr, b: Expr) -> bool:

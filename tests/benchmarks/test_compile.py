@@ -48,7 +48,7 @@ def test_cold_compile(meter, name, monkeypatch):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_cached_compile(meter, name, monkeypatch, tmp_path):
-    """Staging is done each time: its result is the key of the cache."""
+    """The cache is asked for the program, before it is normalised and staged."""
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path))
     compile_seconds(*KERNELS[name])
     assert any(path.is_file() for path in tmp_path.rglob("*"))

@@ -1,0 +1,175 @@
+"""What is kept of a compiled kernel between runs, so that it is ready without being normalised and
+staged again: found by all that determines its residual program.
+
+The key is the program as it was parsed, with the place of each node, the formats, the rules, and (by
+`key_of`) this package's sources. The record says how to call the kernel and where its object code
+is. That is kept by the residual program: a kernel that has only moved within its file is staged
+again, but not compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from finchlang.calling.signature import Signature
+from finchlang.native.cache import ObjectCache, key_of
+from finchlang.native.layout import Failure, Layout
+from finchlang.normalize import Format
+from finchlang.source import FinchError, Source, Span
+from finchlang.syntax import Missing, Node, Nothing
+from finchlang.tensors.formats import parse_format
+from finchlang.types import TYPES, Type
+
+
+@dataclass(frozen=True)
+class Record:
+    """A kernel that was compiled before: `object_name` is the name of its object code."""
+
+    signature: Signature
+    layout: Layout
+    object_name: str
+
+
+class Place:
+    """Where the record of a kernel is in `cache`: under `key`. `sources` are the texts that the
+    program's nodes are in; records number them, and so name places in the texts of today."""
+
+    def __init__(self, cache: ObjectCache, key: str, sources: list[Source]):
+        self.cache, self.key, self.sources = cache, key, sources
+
+    def recall(self) -> Record | None:
+        """The record, if there is one and it is in order."""
+        content = self.cache.get(self.key)
+        try:
+            return None if content is None else _decoded(json.loads(content), self.sources)
+        except (ValueError, TypeError, LookupError, FinchError):
+            return None
+
+    def keep(self, record: Record) -> None:
+        """Keep `record`, if it is read again as what it is."""
+        try:
+            content = json.dumps(_encoded(record, self.sources))
+            is_kept = _decoded(json.loads(content), self.sources) == record
+        except (ValueError, FinchError):  # a place in some other text, a format that is not written
+            return
+        if is_kept:
+            self.cache.put(self.key, content.encode())
+
+
+def place_of(
+    program: Node, formats: dict[str, Format], rules: str, cache: ObjectCache | None
+) -> Place | None:
+    """The place of the record of a kernel; None if it has something in it that no key tells."""
+    if cache is None:
+        return None
+    sources: list[Source] = []
+    try:
+        parts = (_plain(program, sources), _plain(tuple(formats.items()), sources), rules)
+    except TypeError:
+        return None
+    return Place(cache, key_of("record", repr(parts)), sources)
+
+
+# ------------------------------------------------------------------------------------------- the key
+
+_ATOMS = frozenset((int, float, bool, str, type(None), Missing, Nothing))
+
+
+def _plain(thing: Any, sources: list[Source]) -> Any:
+    """`thing` as tuples of names and numbers, others for all that is another program or format.
+    Raises TypeError for what is no part of one."""
+    kind: Any = type(thing)
+    if kind in _ATOMS:
+        return thing
+    if kind is tuple:
+        return tuple([_plain(item, sources) for item in thing])
+    if kind is Span:
+        return _plain_span(thing, sources)
+    return (_label(kind), *[_plain(getattr(thing, name), sources) for name in _names(kind)])
+
+
+def _plain_span(span: Span, sources: list[Source]) -> tuple[int, ...]:
+    if span.source not in sources:
+        sources.append(span.source)
+    number = sources.index(span.source)
+    return (number, span.line, span.column, span.end_line, span.end_column)
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+@cache
+def _label(kind: Any) -> str:
+    if not kind.__module__.startswith("finchlang."):
+        raise TypeError(f"{kind} is none of ours")  # its source is not in the key
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+# ---------------------------------------------------------------------------------------- the record
+
+
+def _encoded(record: Record, sources: list[Source]) -> dict[str, Any]:
+    """Raises ValueError for a place that is in none of `sources`."""
+    signature, layout = record.signature, record.layout
+
+    def types(given: tuple[Type, ...]) -> list[str]:
+        return [type.name for type in given]
+
+    def place(span: Span | None) -> list[int] | None:
+        if span is None:
+            return None
+        number = sources.index(span.source)
+        return [number, span.line, span.column, span.end_line, span.end_column]
+
+    return {
+        "object": record.object_name,
+        "tensors": signature.tensors,
+        "workspaces": {name: str(level) for name, level in signature.workspaces.items()},
+        **{name: list(getattr(signature, name)) for name in ("yields", "numbers")},
+        **{name: sorted(getattr(signature, name)) for name in ("changed", "renewed")},
+        "name": layout.name,
+        **{name: types(getattr(layout, name)) for name in ("buffers", "inputs", "outputs")},
+        **{name: list(getattr(layout, name)) for name in ("written", "grown", "procedures")},
+        "can_fail": layout.can_fail,
+        "failures": [[f.kind, f.message, types(f.values), place(f.span)] for f in layout.failures],
+    }
+
+
+def _decoded(given: dict[str, Any], sources: list[Source]) -> Record:
+    """Raises ValueError, TypeError, LookupError or FinchError for what `_encoded` does not give."""
+
+    def types(names: list[str]) -> tuple[Type, ...]:
+        return tuple([TYPES[name] for name in names])
+
+    def failure(kind: str, message: str, values: list[str], place: list[int] | None) -> Failure:
+        if place is None:
+            return Failure(kind, message, types(values))
+        number, line, column, end_line, end_column = place
+        span = Span(sources[number], line, column, end_line, end_column)
+        return Failure(kind, message, types(values), span)
+
+    signature = Signature(
+        dict(given["tensors"]),
+        {name: parse_format(text) for name, text in given["workspaces"].items()},
+        tuple(given["yields"]),
+        tuple(given["numbers"]),
+        frozenset(given["changed"]),
+        frozenset(given["renewed"]),
+    )
+    layout = Layout(
+        given["name"],
+        types(given["buffers"]),
+        types(given["inputs"]),
+        types(given["outputs"]),
+        tuple(given["written"]),
+        tuple(given["grown"]),
+        given["can_fail"],
+        tuple([failure(*parts) for parts in given["failures"]]),
+        tuple(given["procedures"]),
+    )
+    return Record(signature, layout, given["object"])
