@@ -238,6 +238,24 @@ def test_equal_subfibers_are_merged(format: str, below: str) -> None:
         assert len(found["C"].storage[2]["val"]) == width * (2 if format == "SparseRunList" else 4)
 
 
+@pytest.mark.parametrize("format", RUNS)
+@pytest.mark.parametrize("above", ["Dense(Dense({}))", "SparseList(Dense({}))"])
+def test_a_fiber_that_is_entered_for_each_value(above: str, format: str) -> None:
+    """What is written goes on with the run before it, and the levels above know of it."""
+    B, D = np.array([0.0, 1, 3, 3, 1, 2]), np.array([3.0, 3, 3, 0, 0, 1, 1, 2])
+    expected = np.zeros((9, 2, 6))
+    expected[1:, :, B != 1] = (D[:, None] * [1, 0])[:, :, None]
+    tensors = {"B": tensor(B, "Dense(Element(0.0))"), "D": tensor(D, "Dense(Element(0.0))")}
+    tensors["C"] = Tensor(above.format(each(format)), 9, 2, 6)
+    body = "if B[j] != 1 && k == 1\nC[i + 1, k, j] = D[i]\nend"
+    found = run(f"C .= 0\nfor j=_, k=1:2, i=_\n{body}\nend", tensors)[0]["C"]
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+    if format == "RunList" and above.startswith("Dense"):
+        wanted = tensor(expected, found.format).storage
+        np.testing.assert_array_equal(found.storage[2]["ptr"], wanted[2]["ptr"])
+        np.testing.assert_array_equal(found.storage[2]["right"], wanted[2]["right"])
+
+
 @pytest.mark.parametrize("below", RUNS)
 @pytest.mark.parametrize("above", OTHERS)
 def test_under_other_levels(above: str, below: str) -> None:

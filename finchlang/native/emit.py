@@ -26,7 +26,8 @@ from finchlang.native.analysis import (
     runs_along_array,
 )
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
-from finchlang.native.emit_polling import CHUNK, Polling
+from finchlang.native.emit_polling import CHUNK
+from finchlang.native.emit_spread import Spreading
 from finchlang.native.function import Array
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.module import Module
@@ -53,10 +54,9 @@ def emit_procedure(name: str) -> str:
     return module.text()
 
 
-class _Function(Polling):
+class _Function(Spreading):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
-    is_procedure = False
     #: whether the statement is in a `while` loop, which goes from entry to entry
     is_walking = False
     #: whether some loop reads entries apart or has few steps: then eight at a time are better than
@@ -129,7 +129,10 @@ class _Function(Polling):
         superfluous = set(map(id, self.forwarded.values()))
         for statement in code.statements:
             if id(statement) not in superfluous:
+                is_spread = self.begin_spreading(statement)
                 self.emit_statement(statement)
+                if is_spread:
+                    self.end_spreading()
         self.forwarded = outer
         self.forget(known)
 
@@ -258,7 +261,7 @@ class _Function(Polling):
         self.jump(end)
         self.start(end)
 
-    def count_up(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
+    def count_singly(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
         body, latch, done = self.labels("body", "latch", "done")
         before, i, next_i = self.block, self.name(), self.name()
@@ -390,9 +393,8 @@ class _Function(Polling):
     def emit_fail(self, statement: ir.Fail) -> None:
         """Into the failure area: which statement, and the values of its message."""
         failure = self.layout.failure
-        self.write_slot(failure, Int64, str(self.failures))
+        self.write_slot(failure, Int64, str(self.failures[id(statement)]))
         for number, expr in enumerate(statement.values, 1):
             self.write_slot(failure + number, expr.type, self.value(expr))
-        self.failures += 1
         self.jump(self.leave(FAILED))
         self.start(*self.labels("unreachable"))

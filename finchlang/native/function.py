@@ -36,7 +36,7 @@ class FunctionText(ABC):
         self.locals: list[str] = []
         self.count = 0
         self.block = "start"
-        self.failures = 0
+        self.failures = {id(fail): k for k, fail in enumerate(self.layout.failures)}
         self.loops: list[For | While] = []  # around the current statement, the outermost first
         self.read: set[Expr] = set()  # what they have read from arrays
         self.exits: set[int] = set()

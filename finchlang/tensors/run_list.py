@@ -73,6 +73,9 @@ class RunList(Runs):
         Runs._push(self, host, store, q, start, stop)
         host.set(store.covered, stop)
 
+    def _continues(self, host: Host, store: Store, q: Expr, start: Expr) -> Expr:
+        return self._same(host, store, compare("gt", host.get(store.covered), 0), q)
+
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode != READ:
             return self.update(host, fiber)

@@ -2,7 +2,8 @@
 `right`: what RunList, SparseRunList and PackBits share (Finch'25 Table 4).
 
 They are written in order, run by run. While they are, ptr holds the positions of the fibers that are
-finished: `fibers` of them, with `stored` runs so far. Freezing merges equal neighbours.
+finished: `fibers` of them, with `stored` runs so far. Equal neighbours are merged: at once where their
+children are leaves, whose values are there by then, else when they are frozen.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import AcceptRun, Jumper, Regions, Stepper, Thunk
@@ -96,12 +97,12 @@ class Runs(Level):
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
-        """Finish all fibers, then merge equal neighbours (Table 4 copies them into a buffer; here
-        those that stay move down in place)."""
+        """Finish all fibers, then merge equal neighbours that are not merged yet (Table 4 copies them
+        into a buffer; here those that stay move down in place)."""
         self._finish(host, store, dims, count)
         self.check_positions(host, store.counters["stored"])
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
-        if all(level.is_comparable for level in self.lvl.levels()):
+        if not self.lvl.is_leaf and all(level.is_comparable for level in self.lvl.levels()):
             self._merge(host, store, dims, count)
 
     def _finish(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
@@ -125,10 +126,39 @@ class Runs(Level):
         return []
 
     def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
-        """Store that the next run q is over coordinates start..stop (from 1)."""
+        """Store that the next run q is over coordinates start..stop (from 1), or make the run before
+        it longer, if they touch and are equal; what is at q is then beyond what is stored."""
         host.grow(store.right, add(q, 1))
-        host.store(store.right, q, sub(stop, 1))
-        host.set(store.stored, add(q, 1))
+
+        def append() -> None:
+            host.store(store.right, q, sub(stop, 1))
+            host.set(store.stored, add(q, 1))
+
+        def lengthen() -> None:
+            host.store(store.right, sub(q, 1), sub(stop, 1))
+            host.set(store.stored, q)
+
+        if self.lvl.is_leaf and self.lvl.is_comparable:
+            host.branch(self._continues(host, store, q, start), lengthen, append)
+        else:
+            append()
+
+    def _continues(self, host: Host, store: Store, q: Expr, start: Expr) -> Expr:
+        """Whether run q, of which the children are leaves, goes on with the run before it."""
+        raise AssertionError("each level of runs says what comes before a run")
+
+    def _same(
+        self, host: Host, store: Store, condition: Expr, q: Expr, touches: Any = None
+    ) -> Expr:
+        """Whether `condition` holds, and then the runs q - 1 and q touch and are equal."""
+        same = host.cell(FALSE, "same")
+
+        def look() -> None:
+            equal = self.lvl.equal(host, store.child, (), host.let(sub(q, 1), "before"), q)
+            host.set(same, equal if touches is None else op("and", touches(), equal))
+
+        host.branch(condition, look)
+        return host.get(same)
 
     # ----------------------------------------------------------------------------------- writing
 
@@ -140,38 +170,41 @@ class Runs(Level):
             before = [(cell, host.get(cell)) for cell in store.counters.values()]
             if fiber.position is not ZERO:
                 self._finish(host, store, fiber.dims, fiber.position)
-            first = host.get(store.stored)
+            parent = fiber.dirty
+            written = None if parent is None else host.cell(FALSE, "written")
 
             def epilogue(host: Host) -> None:
                 """A parent that finds nothing written uses the position again."""
-                parent = fiber.dirty
-                if parent is not None:
+                if parent is not None and written is not None:
                     host.branch(
-                        compare("gt", host.get(store.stored), first),
+                        host.get(written),
                         lambda: host.set(parent, TRUE),
                         lambda: _restore(host, before),
                     )
 
             def accept(host: Host, start: Expr, stop: Expr) -> Node:
-                return Thunk(lambda host: self._append(host, fiber, start, stop))
+                return Thunk(lambda host: self._append(host, fiber, start, stop, written))
 
             return AcceptRun(accept), epilogue
 
         return Thunk(preamble)
 
-    def _append(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
+    def _append(
+        self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None
+    ) -> tuple[Node, Any]:
         store = fiber.store
         before = self._fill_up(host, store, fiber.dims, sub(start, 1))
         q = host.get(store.stored)
         self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
         dirty = host.cell(FALSE, "dirty")
 
+        def push() -> None:
+            self._push(host, store, q, start, stop)
+            if written is not None:
+                host.set(written, TRUE)
+
         def epilogue(host: Host) -> None:
-            host.branch(
-                host.get(dirty),
-                lambda: self._push(host, store, q, start, stop),
-                lambda: _restore(host, before),
-            )
+            host.branch(host.get(dirty), push, lambda: _restore(host, before))
 
         return fiber.child(q, dirty), epilogue
 
@@ -253,6 +286,7 @@ class Runs(Level):
 
 
 def _restore(host: Host, contents: Contents) -> None:
+    """(A run that was made longer to fill a gap will be made so again, since the gap remains.)"""
     for cell, value in contents:
         host.set(cell, value)
 

@@ -45,6 +45,15 @@ class SparseRunList(Runs):
         host.store(store.left, q, sub(start, 1))
         Runs._push(self, host, store, q, start, stop)
 
+    def _continues(self, host: Host, store: Store, q: Expr, start: Expr) -> Expr:
+        first = host.load(store.ptr, host.get(store.fibers), "first", Int64)
+
+        def touches() -> Expr:
+            end = host.load(store.right, sub(q, 1), "end", Int64)
+            return compare("eq", end, sub(start, 2))
+
+        return self._same(host, store, compare("gt", q, first), q, touches)
+
     def _if_touching(
         self, host: Host, store: Store, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
     ) -> None:
