@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.normalize import Format
+from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -152,9 +153,12 @@ class Handles:
                 self._known.popitem(last=False)
         return handle
 
-    def forget(self, value: Any) -> None:
-        """Drop what is kept for a value."""
-        self._known.pop(id(value), None)
+    def publish(self, name: str, handle: Handle, environment: Environment) -> None:
+        """Bind `name` to what a kernel made of its value."""
+        value = handle.publish()
+        if value is not handle.value:
+            self._known.pop(id(handle.value), None)
+            environment.set(name, value)
 
 
 def _is_in_place(value: Any, handle: Handle) -> bool:

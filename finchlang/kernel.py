@@ -147,7 +147,8 @@ class Kernel:
         return compile_residual(self.residual, default_cache())
 
     @cached_property
-    def _caller(self) -> Caller:
+    def passing_caller(self) -> Caller:
+        """The caller for tensors that come by once."""
         return self.caller()
 
     def caller(self, owned: Sequence[bool] = ()) -> Caller:
@@ -160,11 +161,13 @@ class Kernel:
     def _renewed(self) -> set[str]:
         return renewed(self.program, {b.name: b.level for b in self.bounds})
 
-    def run_native(
-        self, tensors: Sequence[Stored], numbers: Sequence[Any], caller: Caller | None = None
-    ) -> bool:
+    def with_workspaces(self, tensors: Sequence[Stored]) -> list[Stored]:
+        """What a caller is given: the tensors, in order, and the kernel's own."""
+        return [*tensors, *self._workspaces]
+
+    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
         """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
-        return (caller or self._caller).call([*tensors, *self._workspaces], numbers)
+        return self.passing_caller.call(self.with_workspaces(tensors), numbers)
 
 
 def _interruptible(run: Any) -> None:
