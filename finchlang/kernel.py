@@ -155,7 +155,8 @@ class Kernel:
         """A frame of its own to call the compiled kernel with: for a set of tensors that it is
         often called with. `owned` says which are nobody else's memory, as a user's array is."""
         names = {bound.name for bound, own in zip(self.bounds, owned, strict=False) if own}
-        return Caller(self.native, self.bounds, names & self._renewed)
+        workspaces = {bound.name for bound in self.bounds[len(self.tensors) :]}
+        return Caller(self.native, self.bounds, names | workspaces, names & self._renewed)
 
     @cached_property
     def _renewed(self) -> set[str]:

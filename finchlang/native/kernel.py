@@ -9,7 +9,7 @@ import numpy as np
 
 from finchlang.host.ir import Residual
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK, Layout, packer, unpacker
-from finchlang.native.runtime import address_of, adopt, free, new_slots
+from finchlang.native.runtime import address_of, address_of_array, adopt, free, new_slots
 from finchlang.source import Bug, FinchError
 
 
@@ -78,18 +78,27 @@ class Frame:
     writes an address keeps the array alive. A frame is for one thread.
     """
 
-    __slots__ = ("_saved", "address", "kernel", "slots")
+    __slots__ = ("_saved", "_written", "address", "kernel", "slots")
 
     def __init__(self, kernel: NativeKernel):
         self.kernel = kernel
         self.slots = new_slots(kernel.layout.size)
         self.address = address_of(self.slots)
+        self._written: Sequence[np.ndarray] = ()
         self._saved: list[np.ndarray] = []
 
     def set_array(self, number: int, array: np.ndarray) -> None:
         """Let `array` be the buffer `number`."""
-        data = array.__array_interface__["data"][0]
-        self.set_words(number, [data, array.size, 0])
+        self.set_arrays(number, [address_of_array(array)], [array])
+
+    def set_arrays(
+        self, first: int, addresses: Sequence[int], arrays: Sequence[np.ndarray]
+    ) -> None:
+        """Let `arrays`, which are at `addresses`, be the buffers from `first` on."""
+        words: list[int] = []
+        for address, array in zip(addresses, arrays, strict=True):
+            words += (address, array.size, 0)
+        self.slots[3 * first : 3 * first + len(words)] = words
 
     def words(self, number: int) -> list[int]:
         """Where the buffer `number` is, as `set_words` takes it."""
@@ -123,7 +132,8 @@ class Frame:
         """Run the kernel. `written` are the arrays to restore if it fails: those of the buffers in
         `kernel.written`, except such as hold nothing worth keeping. Raises as `NativeKernel.run`.
 
-        Saving them costs a copy into memory that the frame keeps for the next time.
+        Saving them costs a copy into memory that the frame keeps for the next time, as long as
+        it is given the same list.
         """
         kernel = self.kernel
         if not kernel.can_fail:
@@ -142,19 +152,14 @@ class Frame:
             raise self._error(status)
 
     def _save(self, written: Sequence[np.ndarray]) -> None:
-        saved = self._saved
-        if len(saved) != len(written):
-            saved = self._saved = [array.copy() for array in written]
-            return
-        for number, array in enumerate(written):
-            if saved[number].shape == array.shape and saved[number].dtype == array.dtype:
-                np.copyto(saved[number], array)
-            else:
-                saved[number] = array.copy()
+        if written is not self._written:
+            self._written, self._saved = written, [np.empty_like(array) for array in written]
+        for saved, array in zip(self._saved, written, strict=True):
+            saved[...] = array
 
     def _undo(self, written: Sequence[np.ndarray]) -> None:
         for array, saved in zip(written, self._saved, strict=True):
-            np.copyto(array, saved)
+            array[...] = saved
         for number in self.kernel.grown:
             if self.slots[3 * number + 2]:
                 free(self.slots[3 * number])

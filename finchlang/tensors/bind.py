@@ -110,15 +110,24 @@ def scatter(
     if isinstance(tensor, Scalar):
         tensor.value = outputs[0]
         return
-    order = bound.level.order
-    shape = tuple(outputs[:order])
+    shape = tuple(outputs[: bound.level.order])
     is_same_place = is_same_memory and shape == tensor.shape
     tensor.shape = shape
-    values, given = iter(outputs[order:]), iter(arrays)
+    storage = stored(bound, shape, arrays, outputs)
+    if is_same_place:
+        tensor.set_in_place(storage)
+    else:
+        tensor.storage = storage
+
+
+def stored(
+    bound: Bound, shape: tuple[int, ...], arrays: list[np.ndarray], outputs: list[Any]
+) -> list[dict[str, Any]]:
+    """The storage of a tensor with these arrays, as far as they are in use, and output values."""
+    values, given = iter(outputs[bound.level.order :]), iter(arrays)
     count = 1
     storage: list[dict[str, Any]] = []
-    sizes = bound.level.sizes(tensor.shape)
-    for (part, names, counters), size in zip(bound.parts, sizes, strict=True):
+    for (part, names, counters), size in zip(bound.parts, bound.level.sizes(shape), strict=True):
         own: dict[str, Any] = {name: next(given) for name in names}
         for name in counters:
             own[name] = next(values)
@@ -128,10 +137,7 @@ def scatter(
         storage.append(own)
         if not part.is_leaf:
             count = part.child_count(own, count, size)
-    if is_same_place:
-        tensor.set_in_place(storage)
-    else:
-        tensor.storage = storage
+    return storage
 
 
 def has_changed_lengths(bound: Bound, tensor: Tensor, sizes: list[Any]) -> bool:

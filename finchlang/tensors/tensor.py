@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,15 @@ from finchlang.types import Int64, type_of_dtype
 MAX_DIMENSION = 2**62
 
 
+class Place:
+    """Where the arrays of a tensor are: their addresses, in order, once they have been asked for."""
+
+    __slots__ = ("addresses",)
+
+    def __init__(self) -> None:
+        self.addresses: list[int] | None = None
+
+
 class Tensor:
     """A tensor: `format` (a Level), `shape` (a size for each mode), and `storage`, one dict of
     arrays and counters for each level, outermost first, as the levels' docstrings describe them.
@@ -31,6 +40,7 @@ class Tensor:
 
     #: memory for a kernel that makes it anew (`calling/renewal.py`)
     spare: Any = None
+    _make_out: Callable[[], list[dict[str, Any]]] | None
 
     def __init__(self, format: Level | str, *shape: int):
         self.format = parse_format(format) if isinstance(format, str) else format
@@ -46,16 +56,25 @@ class Tensor:
     def storage(self) -> list[dict[str, Any]]:
         """The arrays and counters of each level: another list whenever anything about them is
         another than before, but what the arrays hold."""
+        if self._make_out is not None:
+            self._storage, self._make_out = self._make_out(), None
         return self._storage
 
     @storage.setter
     def storage(self, storage: list[dict[str, Any]]) -> None:
         #: what stays the same as long as the arrays begin at the same places in memory
-        self._storage, self.place = storage, object()
+        self.place = Place()
+        self.set_in_place(storage)
 
     def set_in_place(self, storage: list[dict[str, Any]]) -> None:
         """Other lengths and counters, in the same memory."""
-        self._storage = storage
+        self._storage, self._make_out = storage, None
+        #: what stays the same as long as `storage` is
+        self.state = object()
+
+    def change_later(self, make_out: Callable[[], list[dict[str, Any]]]) -> None:
+        """Other lengths and counters, in the same memory, which `make_out` gives if need be."""
+        self._make_out, self.state = make_out, object()
 
     @classmethod
     def from_storage(
