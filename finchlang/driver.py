@@ -174,7 +174,7 @@ class Session:
         handles, numbers = self._bind(site, bound)
         if self.engine == "denote":
             return self._denote(node, environment, handles, bound)
-        kernel = self._compiled(node, handles, numbers)
+        kernel = self._compiled(site, node, handles, numbers)
         if self.engine == "check":
             return yielded(kernel.normalized.yields, environment)
         names = kernel.tensors
@@ -223,16 +223,20 @@ class Session:
         return handles, numbers
 
     def _compiled(
-        self, node: KernelNode, handles: dict[str, Handle], numbers: dict[str, Any]
+        self, site: Site, node: KernelNode, handles: dict[str, Handle], numbers: dict[str, Any]
     ) -> Kernel:
         formats: dict[str, Format] = {name: h.format for name, h in handles.items()}
         for name, value in numbers.items():
             formats[name] = type_of_value(value)  # type: ignore[assignment]
+        last = site.kernel
+        if last is not None and last.source is node.program and last.formats == formats:
+            return last
         key = (id(node), tuple(formats.items()))
         found = self._kernels.get(key)
         if found is None:
             found = self._kernels[key] = (node, Kernel(node.program, formats, self.rules))
             self.observer.kernel(KernelEvent(node, found[1]))
+        site.kernel = found[1]
         return found[1]
 
     def _denote(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from finchlang.native.runtime import address_of_array
 from finchlang.normalize import Format
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
@@ -112,19 +114,31 @@ def check_memory(handles: dict[str, Handle], written: Iterable[str]) -> None:
     Raises FinchError of kind "type" for a read-only array, "life cycle" for shared memory.
     """
     arrays = {name: handle.arrays() for name, handle in handles.items()}
+    are_apart = _are_apart(handles.values(), [a for own in arrays.values() for a in own])
     for name in written:
-        if not all(array.flags.writeable for array in arrays[name]):
-            hint = f"{name} = copy({name}) makes one of its own"
-            raise FinchError(
-                "type", f"{name} is a read-only array, and the kernel writes it", None, hint
-            )
-        for other, handle in handles.items():
+        for array in arrays[name]:
+            if not array.flags.writeable:
+                hint = f"{name} = copy({name}) makes one of its own"
+                raise FinchError(
+                    "type", f"{name} is a read-only array, and the kernel writes it", None, hint
+                )
+        for other, handle in () if are_apart else handles.items():
             same = handle.stored is handles[name].stored
             if other == name or not (same or _share(arrays[name], arrays[other])):
                 continue
             what = "the same tensor" if same else "views of the same memory"
             message = f"{name} and {other} are {what}, and the kernel writes it"
             raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
+
+
+def _are_apart(handles: Collection[Handle], arrays: list[np.ndarray]) -> bool:
+    """Whether it is seen at once that no two of the arrays are in the same region of memory."""
+    if len({id(handle.stored) for handle in handles}) < len(handles):
+        return False
+    if not all([array.flags.c_contiguous for array in arrays]):
+        return False
+    regions = sorted([(address_of_array(array), array.nbytes) for array in arrays])
+    return all([a + size <= b for (a, size), (b, _) in pairwise(regions)])
 
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:

@@ -93,6 +93,7 @@ class Site:
     def __init__(self, node: KernelNode):
         self.node = node
         self.variables = {n.name: n for n in walk(node.program) if isinstance(n, Variable)}
+        self.kernel: Kernel | None = None  # compiled for the formats of the last call
         self._masked: dict[tuple[tuple[str, MaskValue], ...], KernelNode] = {}
         self._names: tuple[str, ...] = ()  # of the values that are tensors, in some way
         self._values: Callable[[Environment], tuple[Any, ...]] = lambda environment: ()

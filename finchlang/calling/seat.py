@@ -118,13 +118,14 @@ class TensorSeat(Seat):
         self._arrays = list(own)
         for k in self.grown_at:
             self._arrays[k] = whole(own[k])
-        places = tensor.place
-        if places.addresses is None:
-            places.addresses = list(map(address_of_array, own))
-        self.frame.set_arrays(self.buffer, places.addresses, self._arrays)
+        place = tensor.place
+        if place.addresses is None:
+            place.addresses = list(map(address_of_array, own))
+        self.frame.set_arrays(self.buffer, place.addresses, self._arrays)
         self._words = self.give(inputs)
-        self._look(own)
-        return True
+        if self.bound.written:
+            self._look(own)
+        return self.bound.written
 
     def _look(self, own: list[np.ndarray]) -> None:
         """Note which memory is to be saved, where `own` is what the tensor uses of it."""
@@ -167,5 +168,5 @@ class TensorSeat(Seat):
         return stored(self.bound, shape, arrays, self.outputs(words))
 
     def _has_changed_lengths(self) -> bool:
-        self._sizes = self._sizes or self.bound.level.sizes(self._tensor.shape)
+        self._sizes = self._sizes or self.bound.sizes(self._tensor.shape)
         return has_changed_lengths(self.bound, self._tensor, self._sizes)

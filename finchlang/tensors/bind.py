@@ -40,6 +40,20 @@ class Bound:
             for part in self.level.levels()
         )
 
+    @cached_property
+    def _modes(self) -> list[slice]:
+        """Which of the tensor's modes each level has."""
+        end, found = self.level.order, []
+        for part, _, _ in self.parts:
+            found.append(slice(end - part.modes, end))
+            end -= part.modes
+        return found
+
+    def sizes(self, shape: tuple[int, ...]) -> list[Any]:
+        """As `Level.sizes`, quickly."""
+        own = [shape[modes] for modes in self._modes]
+        return [one[0] if len(one) == 1 else one or 1 for one in own]
+
     def enter(self, host: Host) -> None:
         """Put what is given from outside into the cells."""
         if self.written:
@@ -127,7 +141,7 @@ def stored(
     values, given = iter(outputs[bound.level.order :]), iter(arrays)
     count = 1
     storage: list[dict[str, Any]] = []
-    for (part, names, counters), size in zip(bound.parts, bound.level.sizes(shape), strict=True):
+    for (part, names, counters), size in zip(bound.parts, bound.sizes(shape), strict=True):
         own: dict[str, Any] = {name: next(given) for name in names}
         for name in counters:
             own[name] = next(values)
