@@ -122,11 +122,10 @@ class Session:
         """Run a script; gives the value of its last statement. Raises FinchError."""
         script = parse_script(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
-        if isinstance(alone, KernelNode):  # as loops of Python run it again and again
-            site = self._site(alone)
-            plan = site.plan(self.environment)
+        if isinstance(alone, KernelNode):  # loops of Python run it again and again
+            plan = self._site(alone).plan(self.environment)
             if plan is not None:
-                return self._run_planned(site, plan, self.environment)
+                return _run(plan, alone, self.environment)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:
@@ -155,16 +154,7 @@ class Session:
         plan = site.plan(environment)
         if plan is None:
             return self._run_anew(site, environment)
-        return self._run_planned(site, plan, environment)
-
-    def _run_planned(self, site: Site, plan: Plan, environment: Environment) -> Any:
-        """Run a kernel on the very values it was run on before."""
-        try:
-            return plan.run(environment)
-        except FinchError as error:
-            raise error.at(site.node.span) from None
-        except KeyboardInterrupt:
-            raise FinchError("interrupted", "stopped", site.node.span) from None
+        return _run(plan, node, environment)
 
     def _run_anew(self, site: Site, environment: Environment) -> Any:
         """Run a kernel on values it was not run on last time."""
@@ -188,11 +178,8 @@ class Session:
             types = {name: type(value) for name, value in numbers.items()}
             plan = Plan(kernel, handles, types, masks, self._handles)
             site.add(plan, environment)
-            return self._run_planned(site, plan, environment)
-        try:
-            self._execute(node, kernel, tensors, [numbers[name] for name in kernel.numbers])
-        except FinchError as error:
-            raise error.at(node.span) from None
+            return _run(plan, node, environment)
+        self._execute(node, kernel, tensors, [numbers[name] for name in kernel.numbers])
         for name in written:
             self._handles.publish(name, handles[name], environment)
         return yielded(kernel.normalized.yields, environment)
@@ -255,6 +242,16 @@ class Session:
             _store_dense(handle, result)
             self._handles.publish(name, handle, environment)
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
+
+
+def _run(plan: Plan, node: KernelNode, environment: Environment) -> Any:
+    """Call a kernel as planned."""
+    try:
+        return plan.run(environment)
+    except FinchError as error:
+        raise error.at(node.span) from None
+    except KeyboardInterrupt:
+        raise FinchError("interrupted", "stopped", node.span) from None
 
 
 def _store_dense(handle: Handle, dense: Any) -> None:

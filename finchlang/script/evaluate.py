@@ -133,7 +133,16 @@ class Evaluator(Calls):
         return statements[0] if len(statements) == 1 else run
 
     def kernel(self, node: Kernel, scope: Scope) -> Closure:
-        return placed(node.span, lambda env: self.run_kernel(node, env))
+        run_kernel, span = self.run_kernel, node.span
+
+        def kernel(env: Environment) -> Any:
+            try:
+                return run_kernel(node, env)
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        return kernel
 
     # ---------------------------------------------------------------- assignments
 
@@ -312,10 +321,10 @@ class Evaluator(Calls):
 
 def items(value: Any) -> Iterator[Any]:
     """The entries of a value, in order."""
+    if isinstance(value, (tuple, FinchRange, list, str)):
+        return iter(value)
     if is_array(value):
         return map(plain, dense(value).flatten(order="F"))
-    if isinstance(value, (FinchRange, tuple, list, str)):
-        return iter(value)
     raise FinchError("type", f"{kind_of(value)} has no entries to go through")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, array_literal, dense, is_array, number, plain, whole
+from finchlang.script.values import FinchRange, array_literal, dense, held, is_array, plain, whole
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -21,7 +21,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     """`value[indices...]`, counted from 1. Raises FinchError "bounds", "dimension" or "type"."""
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
-        return number(value.value, value.format.element_type)
+        return held(value)
     if isinstance(value, (tuple, list, FinchRange, str)):
         (place,) = _places(value, (len(value),), indices)
         if isinstance(place, int):

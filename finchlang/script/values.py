@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
@@ -80,6 +81,14 @@ def number(value: Any, type: Type) -> Any:
     return value if type in (Int64, Float64, Bool) else type.dtype.type(value)
 
 
+def held(scalar: Scalar) -> Any:
+    """The value of a Scalar as scripts keep numbers."""
+    type = scalar.format.element_type
+    if type is Int64 or type is Float64 or type is Bool:
+        return scalar.value
+    return number(scalar.value, type)
+
+
 def is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, Tensor, SwizzledTensor)) or is_scipy(value)
 
@@ -96,12 +105,19 @@ _PLAIN = {int: Int64, float: Float64, bool: Bool}
 
 
 class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
-    """What an operator does to Python's own numbers, by their types, if the result is one, too."""
+    """What an operator does to Python's own numbers and strings, by their types, if that can be done
+    without looking at them."""
 
     def __init__(self, op: Operator):
         self.op = op
 
     def __missing__(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
+        self[kinds] = self._function(kinds)
+        return self[kinds]
+
+    def _function(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
+        if kinds == (str, str) and self.op.name in ("==", "!="):
+            return operator.eq if self.op.name == "==" else operator.ne
         types, (low, high) = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN), self.op.arity
         if len(types) < len(kinds) or not low <= len(kinds) <= high:
             return None
@@ -109,8 +125,7 @@ class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
             function, result = _on_types(self.op, types)
         except FinchError:  # is said where the operator stands
             return None
-        self[kinds] = function if result in _PLAIN.values() else None
-        return self[kinds]
+        return function if result in _PLAIN.values() else None
 
 
 @cache
