@@ -175,8 +175,7 @@ class Session:
             if isinstance(tensor, Tensor):
                 tensor.validate()
         if self.engine == "native":
-            types = {name: type(value) for name, value in numbers.items()}
-            plan = Plan(kernel, handles, types, masks, self._handles)
+            plan = Plan(kernel, handles, numbers, masks, self._handles)
             site.add(plan, environment)
             return _run(plan, node, environment)
         self._execute(node, kernel, tensors, [numbers[name] for name in kernel.numbers])

@@ -341,3 +341,26 @@ def test_what_grows_within_its_memory_is_not_cut_off(format: str) -> None:
         session["C"].validate()
         np.testing.assert_array_equal(session["C"].to_numpy(), chosen)
         assert len(session["C"].storage[0]["idx"]) == chosen.sum()
+
+
+def test_a_plan_takes_other_scalars_but_not_the_same_one_twice() -> None:
+    session = Session()
+    session["x"] = np.arange(1.0, 4.0)
+    session.run(
+        "function total()\n s = Scalar(0.0)\n @finch begin\n s .= 0\n for i = _\n s[] += x[i]\n end\n"
+        " end\n s\nend"
+    )
+    found = [session.run("total()") for _ in range(3)]
+    assert [s.value for s in found] == [6.0] * 3 and len({id(s) for s in found}) == 3
+    session.run("a = Scalar(0.0); b = Scalar(1.0)")
+    add = "@finch a[] += b[] + x[1]"
+    session.run(add)
+    session.run("a = Scalar(5.0); b = Scalar(2.0)")
+    session.run(add)
+    assert session["a"].value == 8.0
+    session.run("b = a")
+    with pytest.raises(FinchError, match="the same tensor"):
+        session.run(add)
+    session.run("b = Scalar(1)")  # of another type
+    session.run(add)
+    assert session["a"].value == 10.0

@@ -19,6 +19,16 @@ Stored = Tensor | Scalar
 SMALL = 1 << 16
 
 
+def regions(tensor: Tensor) -> list[tuple[int, int]]:
+    """Where the tensor's arrays are in memory; see `Place`."""
+    place = tensor.place
+    if place.regions is None:
+        parts = zip(tensor.format.levels(), tensor.storage, strict=True)
+        arrays = [whole(own[name]) for level, own in parts for name, _ in level.arrays]
+        place.regions = [(address_of_array(array), array.nbytes) for array in arrays]
+    return place.regions
+
+
 class Seat:
     """One tensor's place in a frame: its inputs are from `given` on, its outputs from `handed`."""
 
@@ -118,10 +128,8 @@ class TensorSeat(Seat):
         self._arrays = list(own)
         for k in self.grown_at:
             self._arrays[k] = whole(own[k])
-        place = tensor.place
-        if place.addresses is None:
-            place.addresses = list(map(address_of_array, own))
-        self.frame.set_arrays(self.buffer, place.addresses, self._arrays)
+        addresses = [address for address, _ in regions(tensor)]
+        self.frame.set_arrays(self.buffer, addresses, self._arrays)
         self._words = self.give(inputs)
         if self.bound.written:
             self._look(own)

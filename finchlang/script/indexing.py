@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -75,12 +74,7 @@ def dense_view(value: Any) -> np.ndarray | None:
         body = dense_view(value.body)
         axes = [value.permutation.index(k + 1) for k in range(value.order)]
         return None if body is None else body.transpose(axes)
-    levels = list(value.format.levels())
-    if not all(level.is_dense and not level.arrays for level in levels[:-1]):
-        return None
-    stored = value.storage[-1].get("val")
-    count = math.prod(value.shape)
-    return None if stored is None else stored[:count].reshape(value.shape, order="F")
+    return value.dense_view()
 
 
 def _storable(value: Any, element: Type) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,12 +23,13 @@ MAX_DIMENSION = 2**62
 
 
 class Place:
-    """Where the arrays of a tensor are: their addresses, in order, once they have been asked for."""
+    """Where a tensor's arrays are in memory: the address of each and its bytes with any spare room, in
+    order, once that has been asked for."""
 
-    __slots__ = ("addresses",)
+    __slots__ = ("regions",)
 
     def __init__(self) -> None:
-        self.addresses: list[int] | None = None
+        self.regions: list[tuple[int, int]] | None = None
 
 
 class Tensor:
@@ -167,10 +169,21 @@ class Tensor:
 
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
+        view = self.dense_view()
+        if view is not None:
+            return view.copy(order="F")
         coordinates, values = self.entries()
         array = np.full(self.shape, self.fill, self.dtype, order="F")
         array[tuple(coordinates)] = values if self.order else values[0]
         return array
+
+    def dense_view(self) -> np.ndarray | None:
+        """An array over the tensor's memory if that is dense in every mode; else None."""
+        *levels, leaf = self.format.levels()
+        if not isinstance(leaf, Element) or not all(isinstance(lv, Dense) for lv in levels):
+            return None
+        values = self.storage[-1]["val"][: math.prod(self.shape)]
+        return values.reshape(self.shape, order="F")
 
     def to_scipy(self) -> Any:
         """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order.
@@ -193,13 +206,27 @@ class Tensor:
 
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
+        *levels, _ = self.format.levels()
+        merges = any([level.merges for level in levels])
+        if not merges and all([type(level).select is Level.select for level in levels]):
+            count = self._count_listed(levels)
+            return len(self._places()[1]) if count is None else count
         coordinates, positions = self._places()
-        kinds = [type(level) for level in self.format.levels()]
-        if not any(kind.merges or kind.select is not Level.select for kind in kinds):
-            return len(positions)
         values = self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
-        return len(np.unique(own)) if any(lv.merges for lv in self.format.levels()) else len(own)
+        return len(np.unique(own)) if merges else len(own)
+
+    def _count_listed(self, levels: list[Level]) -> int | None:
+        """How many coordinates the last level stores, if the levels can tell without unpacking."""
+        count = positions = 1
+        for level, storage, size in zip(
+            levels, self.storage, self.format.sizes(self.shape), strict=False
+        ):
+            stored = level.count_listed(storage, positions, size) if count == positions else None
+            if stored is None:  # or only some fibers are in use
+                return None
+            count, positions = stored, level.child_count(storage, positions, size)
+        return count
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Which of the entries have a position of their own in the storage."""
