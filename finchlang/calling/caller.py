@@ -42,7 +42,7 @@ class Caller:
         inputs = native.residual.inputs
         self._numbers = slice(given, layout.first_output)
         self._pack = [packer(v.type) for v in inputs[given - layout.first_input :]]
-        self._written: list[np.ndarray] = []
+        self._written: list[tuple[int, np.ndarray]] = []
 
     def call(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
         """Run on the tensors, in the order of the bounds; says whether one that is not owned changed

@@ -84,9 +84,9 @@ class RenewedSeat(TensorSeat):
     def enter(self, tensor: Tensor) -> bool:
         super().enter(tensor)
         can_grow = set(self.written_at) <= set(self.grown_at)
-        self.is_exchanging = can_grow and sum(array.nbytes for array in self.written) >= LARGE
+        self.is_exchanging = can_grow and sum(array.nbytes for _, array in self.written) >= LARGE
         if self.is_exchanging:
-            self._kinds = [array.dtype for array in self.written]
+            self._kinds = [array.dtype for _, array in self.written]
             self._memory = [self.frame.words(self.buffer + k) for k in self.written_at]
             self._is_dense = not any(
                 part.arrays for part in self.bound.level.levels() if not part.is_leaf

@@ -32,8 +32,8 @@ def regions(tensor: Tensor) -> list[tuple[int, int]]:
 class Seat:
     """One tensor's place in a frame: its inputs are from `given` on, its outputs from `handed`."""
 
-    #: the arrays that a call may change and that therefore are saved
-    written: list[np.ndarray]
+    #: the arrays that a call may change and that are restored if it fails, with their buffers' numbers
+    written: list[tuple[int, np.ndarray]]
 
     def __init__(self, bound: Bound, frame: Frame, given: int, handed: int):
         self.bound, self.frame, self.slots = bound, frame, frame.slots
@@ -105,7 +105,7 @@ class TensorSeat(Seat):
         layout, count = frame.kernel.layout, len(bound.buffers)
         self.buffer, self.is_owned = buffer, is_owned
         self.grown_at = [k for k in range(count) if buffer + k in layout.grown]
-        self.written_at = [k for k in range(count) if buffer + k in layout.written]
+        self.written_at = [k for k in range(count) if buffer + k in frame.kernel.written]
         self._owned_slots = [3 * (buffer + k) + 2 for k in self.grown_at]
         self._order = bound.level.order
         self._shows_place = not bound.written and len(bound.inputs) == self._order
@@ -141,7 +141,7 @@ class TensorSeat(Seat):
         self._waits = self.is_owned and all([array.nbytes <= SMALL for array in grown])
         self._has_room = any([len(own[k]) < len(self._arrays[k]) for k in self.grown_at])
         saved = self._arrays if self._waits else own
-        self.written = [saved[k] for k in self.written_at]
+        self.written = [(self.buffer + k, saved[k]) for k in self.written_at]
         self._sizes = []
 
     def leave(self) -> bool:

@@ -14,6 +14,7 @@ from finchlang.host.ir import Residual
 from finchlang.host.listing import text
 from finchlang.native.cache import ObjectCache, key_of
 from finchlang.native.emit import emit, emit_procedure
+from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import Layout
 from finchlang.native.library import procedures
@@ -86,12 +87,13 @@ def _module(source: str, optimised: bool = True) -> Any:
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
-    return str(_module(emit(residual))) if optimised else emit(residual)
+    source = emit(with_journals(residual)[0])
+    return str(_module(source)) if optimised else source
 
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    source = emit(residual)
+    source = emit(with_journals(residual)[0])
     return _generator(source).emit_assembly(_module(source))
 
 
@@ -109,10 +111,11 @@ def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> Na
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        needed = procedures(Layout(residual).statements)
-        addresses = {p.name: _procedure(p, cache) for p in needed}
-        linked = _link(_cached(residual, emit, cache), "entry", addresses)
-        return NativeKernel(residual, ENTRY(linked["entry"]), linked)
+        noting, journals = with_journals(residual)
+        layout = Layout(noting)
+        addresses = {p.name: _procedure(p, cache) for p in procedures(layout.statements)}
+        linked = _link(_cached(noting, emit, cache), "entry", addresses)
+        return NativeKernel(residual, layout, journals, ENTRY(linked["entry"]), linked)
 
 
 def _cached(

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.ir import Residual
+from finchlang.host.ir import Fail, Residual
+from finchlang.native.journal import FULL
 from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK, Layout, packer, unpacker
 from finchlang.native.runtime import address_of, address_of_array, adopt, free, new_slots
+from finchlang.native.undo import OFF, Undo
 from finchlang.source import Bug, FinchError
 
 
@@ -21,15 +23,23 @@ class NativeKernel:
     native call and returns a status (`layout.py`), restoring and raising nothing.
 
     `layout` says where in the slots everything is; `written` numbers the buffers whose contents a
-    call may change, `grown` those it may move to new memory; `can_fail` is false if every call
-    runs to its end.
+    call may change, `grown` those it may move to new memory, `journals` those it keeps a journal of
+    (`journal.py`); `can_fail` is false if every call runs to its end.
     """
 
-    def __init__(self, residual: Residual, entry: Callable[[int], int], code: Any):
-        self.residual = residual
-        self.layout = Layout(residual)
+    def __init__(
+        self,
+        residual: Residual,
+        layout: Layout,
+        journals: dict[int, int],
+        entry: Callable[[int], int],
+        code: Any,
+    ):
+        self.residual, self.journals = residual, journals
+        self.layout = layout
         self.entry = entry
-        self.written = self.layout.written
+        own = {k for at in self.journals.values() for k in (at, at + 1)}
+        self.written = tuple(number for number in self.layout.written if number not in own)
         self.grown = self.layout.grown
         self.can_fail = self.layout.can_fail
         self._code = code  # the machine code is there as long as this is
@@ -63,7 +73,7 @@ class NativeKernel:
                 raise Bug(f"{self.residual.name}: {buffer} cannot be {array.dtype} {array.strides}")
             frame.set_array(number, array)
         frame.set_inputs(inputs)
-        frame.call([arrays[number] for number in self.written])
+        frame.call([(number, arrays[number]) for number in self.written])
         results = list(arrays)
         for number in self.grown:
             results[number] = frame.array(number, arrays[number])
@@ -78,14 +88,17 @@ class Frame:
     writes an address keeps the array alive. A frame is for one thread.
     """
 
-    __slots__ = ("_saved", "_written", "address", "kernel", "slots")
+    __slots__ = ("_undo", "_written", "address", "kernel", "slots")
 
     def __init__(self, kernel: NativeKernel):
         self.kernel = kernel
         self.slots = new_slots(kernel.layout.size)
         self.address = address_of(self.slots)
-        self._written: Sequence[np.ndarray] = ()
-        self._saved: list[np.ndarray] = []
+        self._written: Sequence[tuple[int, np.ndarray]] = ()
+        self._undo = Undo((), {})
+        for at in kernel.journals.values():
+            self.set_array(at, OFF)
+            self.set_array(at + 1, OFF)
 
     def set_array(self, number: int, array: np.ndarray) -> None:
         """Let `array` be the buffer `number`."""
@@ -128,18 +141,21 @@ class Frame:
         self.slots[3 * number + 2] = 0
         return adopt(data, capacity, before.dtype)
 
-    def call(self, written: Sequence[np.ndarray]) -> None:
-        """Run the kernel. `written` are the arrays to restore if it fails: those of the buffers in
-        `kernel.written`, except such as hold nothing worth keeping. Raises as `NativeKernel.run`.
+    def call(self, written: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Run the kernel. `written` are the arrays to restore if it fails, with the numbers of their
+        buffers: those in `kernel.written`, except such as hold nothing worth keeping. Raises as
+        `NativeKernel.run`.
 
-        Saving them costs a copy into memory that the frame keeps for the next time, as long as
-        it is given the same list.
+        What restoring them takes is kept for the next time, as long as the same list is given.
         """
         kernel = self.kernel
         if not kernel.can_fail:
             kernel.entry(self.address)
             return
-        self._save(written)
+        if written is not self._written:
+            self._keep(written)
+        before = self.slots[: kernel.layout.first_input] if self._undo.journals else []
+        self._undo.begin()
         status = INTERRUPTED
         try:
             status = kernel.entry(self.address)
@@ -147,23 +163,35 @@ class Frame:
             raise FinchError("interrupted", f"{kernel.residual.name} was interrupted") from None
         finally:
             if status != OK:
-                self._undo(written)
-        if status != OK:
+                self._restore()
+        if status == FAILED and self._failure().message == FULL:
+            self._undo.was_full()
+            self.slots[: len(before)] = before
+            self.call(written)
+        elif status != OK:
             raise self._error(status)
 
-    def _save(self, written: Sequence[np.ndarray]) -> None:
-        if written is not self._written:
-            self._written, self._saved = written, [np.empty_like(array) for array in written]
-        for saved, array in zip(self._saved, written, strict=True):
-            saved[...] = array
+    def _keep(self, written: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Get ready to restore these arrays."""
+        for at in self._undo.journals:
+            self.set_array(at, OFF)
+            self.set_array(at + 1, OFF)
+        self._written, self._undo = written, Undo(written, self.kernel.journals)
+        for at, journal in self._undo.journals.items():
+            self.set_array(at, journal.at)
+            self.set_array(at + 1, journal.was)
 
-    def _undo(self, written: Sequence[np.ndarray]) -> None:
-        for array, saved in zip(written, self._saved, strict=True):
-            array[...] = saved
+    def _restore(self) -> None:
+        self._undo.undo()
         for number in self.kernel.grown:
             if self.slots[3 * number + 2]:
                 free(self.slots[3 * number])
                 self.slots[3 * number + 2] = 0
+
+    def _failure(self) -> Fail:
+        """The statement that the last call failed at."""
+        layout = self.kernel.layout
+        return layout.failures[self.slots[layout.failure]]
 
     def _error(self, status: int) -> FinchError:
         """What went wrong in the last call, which returned `status`."""
@@ -172,8 +200,7 @@ class Frame:
             return FinchError("resource", f"{name} ran out of memory")
         if status != FAILED:
             raise Bug(f"{name} returned {status}")
-        layout = self.kernel.layout
-        fail = layout.failures[self.slots[layout.failure]]
+        layout, fail = self.kernel.layout, self._failure()
         words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
         values = [unpacker(e.type)(word) for e, word in zip(fail.values, words, strict=True)]
         return FinchError(fail.kind, fail.message.format(*values), fail.span)
