@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling.seat import regions
+from finchlang.calling.seat import located
 from finchlang.native.runtime import address_of_array
 from finchlang.normalize import Format
 from finchlang.script.environment import Environment
@@ -138,7 +138,7 @@ def _are_apart(handles: list[Handle]) -> bool:
     places: list[tuple[int, int]] = []
     for handle in handles:
         if handle.is_owned:
-            places += regions(handle.stored)  # type: ignore[arg-type]
+            places += located(handle.stored).regions  # type: ignore[arg-type]
             continue
         for array in handle.arrays():
             if not array.flags.c_contiguous:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from finchlang.native.kernel import Frame
 from finchlang.native.layout import packer
 from finchlang.native.runtime import address_of_array, whole
 from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter, stored
-from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.tensors.tensor import Place, Scalar, Tensor
 
 Stored = Tensor | Scalar
 
@@ -19,14 +20,18 @@ Stored = Tensor | Scalar
 SMALL = 1 << 16
 
 
-def regions(tensor: Tensor) -> list[tuple[int, int]]:
-    """Where the tensor's arrays are in memory; see `Place`."""
+def located(tensor: Tensor) -> Place:
+    """Where the tensor's arrays are in memory; it stays there as long as this is its place."""
     place = tensor.place
-    if place.regions is None:
-        parts = zip(tensor.format.levels(), tensor.storage, strict=True)
-        arrays = [whole(own[name]) for level, own in parts for name, _ in level.arrays]
-        place.regions = [(address_of_array(array), array.nbytes) for array in arrays]
-    return place.regions
+    if not place.is_known:
+        for level, own in zip(tensor.format.levels(), tensor.storage, strict=True):
+            for name, _ in level.arrays:
+                array = whole(own[name])
+                address = address_of_array(array)
+                place.words += (address, array.size, 0)
+                place.regions.append((address, array.nbytes))
+        place.is_known = True
+    return place
 
 
 class Seat:
@@ -61,7 +66,7 @@ class Seat:
         """Have the tensor told anew at the next call."""
         self._tensor = None
 
-    def give(self, inputs: list[Any]) -> list[int]:
+    def give(self, inputs: Sequence[Any]) -> list[int]:
         """Put the inputs into their slots."""
         words = [pack(value) for pack, value in zip(self._pack, inputs, strict=True)]
         self.slots[self.given] = words
@@ -107,6 +112,7 @@ class TensorSeat(Seat):
         self.grown_at = [k for k in range(count) if buffer + k in layout.grown]
         self.written_at = [k for k in range(count) if buffer + k in frame.kernel.written]
         self._owned_slots = [3 * (buffer + k) + 2 for k in self.grown_at]
+        self._words_at = slice(3 * buffer, 3 * (buffer + count))
         self._order = bound.level.order
         self._shows_place = not bound.written and len(bound.inputs) == self._order
         self._state: Any = None  # the tensor's when it entered or was left
@@ -122,23 +128,26 @@ class TensorSeat(Seat):
         return (tensor.place if self._shows_place else tensor.state) is self._state
 
     def enter(self, tensor: Tensor) -> bool:
+        self._tensor, place = tensor, located(tensor)
+        self.slots[self._words_at] = place.words
+        if self._shows_place:
+            self.give(tensor.shape)
+            self._state = place
+            return False
         own, inputs = gather(self.bound, tensor)
-        self._tensor = tensor
-        self._state = tensor.place if self._shows_place else tensor.state
+        self._words, self._state = self.give(inputs), tensor.state
         self._arrays = list(own)
         for k in self.grown_at:
             self._arrays[k] = whole(own[k])
-        addresses = [address for address, _ in regions(tensor)]
-        self.frame.set_arrays(self.buffer, addresses, self._arrays)
-        self._words = self.give(inputs)
         if self.bound.written:
             self._look(own)
         return self.bound.written
 
     def _look(self, own: list[np.ndarray]) -> None:
         """Note which memory is to be saved, where `own` is what the tensor uses of it."""
-        grown = [self._arrays[k] for k in self.grown_at]
-        self._waits = self.is_owned and all([array.nbytes <= SMALL for array in grown])
+        noted, first = self.frame.kernel.journals, self.buffer
+        copied = [self._arrays[k] for k in self.grown_at if first + k not in noted]
+        self._waits = self.is_owned and all([array.nbytes <= SMALL for array in copied])
         self._has_room = any([len(own[k]) < len(self._arrays[k]) for k in self.grown_at])
         saved = self._arrays if self._waits else own
         self.written = [(self.buffer + k, saved[k]) for k in self.written_at]

@@ -102,16 +102,7 @@ class Frame:
 
     def set_array(self, number: int, array: np.ndarray) -> None:
         """Let `array` be the buffer `number`."""
-        self.set_arrays(number, [address_of_array(array)], [array])
-
-    def set_arrays(
-        self, first: int, addresses: Sequence[int], arrays: Sequence[np.ndarray]
-    ) -> None:
-        """Let `arrays`, which are at `addresses`, be the buffers from `first` on."""
-        words: list[int] = []
-        for address, array in zip(addresses, arrays, strict=True):
-            words += (address, array.size, 0)
-        self.slots[3 * first : 3 * first + len(words)] = words
+        self.set_words(number, [address_of_array(array), array.size, 0])
 
     def words(self, number: int) -> list[int]:
         """Where the buffer `number` is, as `set_words` takes it."""

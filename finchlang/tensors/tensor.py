@@ -23,13 +23,15 @@ MAX_DIMENSION = 2**62
 
 
 class Place:
-    """Where a tensor's arrays are in memory: the address of each and its bytes with any spare room, in
-    order, once that has been asked for."""
+    """Where a tensor's arrays are in memory, with any spare room, once that `is_known`: the `regions`
+    (address, bytes) of each, in order, and the `words` that tell a kernel."""
 
-    __slots__ = ("regions",)
+    __slots__ = ("is_known", "regions", "words")
 
     def __init__(self) -> None:
-        self.regions: list[tuple[int, int]] | None = None
+        self.is_known = False
+        self.regions: list[tuple[int, int]] = []
+        self.words: list[int] = []
 
 
 class Tensor:
