@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from finchlang.calling.seat import located
+from finchlang.native.runtime import address_of_array
 from finchlang.normalize import Format
+from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -110,20 +114,38 @@ def check_memory(handles: dict[str, Handle], written: Iterable[str]) -> None:
 
     Raises FinchError of kind "type" for a read-only array, "life cycle" for shared memory.
     """
-    arrays = {name: handle.arrays() for name, handle in handles.items()}
+    are_apart = _are_apart(list(handles.values()))
     for name in written:
-        if not all(array.flags.writeable for array in arrays[name]):
+        arrays = handles[name].arrays()
+        if not all([array.flags.writeable for array in arrays]):
             hint = f"{name} = copy({name}) makes one of its own"
             raise FinchError(
                 "type", f"{name} is a read-only array, and the kernel writes it", None, hint
             )
-        for other, handle in handles.items():
+        for other, handle in () if are_apart else handles.items():
             same = handle.stored is handles[name].stored
-            if other == name or not (same or _share(arrays[name], arrays[other])):
+            if other == name or not (same or _share(arrays, handle.arrays())):
                 continue
             what = "the same tensor" if same else "views of the same memory"
             message = f"{name} and {other} are {what}, and the kernel writes it"
             raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
+
+
+def _are_apart(handles: list[Handle]) -> bool:
+    """Whether it is seen at once that no two have memory in the same region."""
+    if len({id(handle.stored) for handle in handles}) < len(handles):
+        return False
+    places: list[tuple[int, int]] = []
+    for handle in handles:
+        if handle.is_owned:
+            places += located(handle.stored).regions  # type: ignore[arg-type]
+            continue
+        for array in handle.arrays():
+            if not array.flags.c_contiguous:
+                return False
+            places.append((address_of_array(array), array.nbytes))
+    places.sort()
+    return all([a + size <= b for (a, size), (b, _) in pairwise(places)])
 
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:
@@ -152,9 +174,12 @@ class Handles:
                 self._known.popitem(last=False)
         return handle
 
-    def forget(self, value: Any) -> None:
-        """Drop what is kept for a value."""
-        self._known.pop(id(value), None)
+    def publish(self, name: str, handle: Handle, environment: Environment) -> None:
+        """Bind `name` to what a kernel made of its value."""
+        value = handle.publish()
+        if value is not handle.value:
+            self._known.pop(id(handle.value), None)
+            environment.set(name, value)
 
 
 def _is_in_place(value: Any, handle: Handle) -> bool:

@@ -170,20 +170,25 @@ class Kernel:
         return native
 
     @cached_property
-    def _caller(self) -> Caller:
+    def passing_caller(self) -> Caller:
+        """The caller for tensors that come by once."""
         return self.caller()
 
     def caller(self, owned: Sequence[bool] = ()) -> Caller:
         """A frame of its own to call the compiled kernel with: for a set of tensors that it is
         often called with. `owned` says which are nobody else's memory, as a user's array is."""
         names = {bound.name for bound, own in zip(self.bounds, owned, strict=False) if own}
-        return Caller(self.native, self.bounds, names & self.signature.renewed)
+        workspaces = {bound.name for bound in self.bounds[len(self.tensors) :]}
+        renewed = names & self.signature.renewed
+        return Caller(self.native, self.bounds, names | workspaces, renewed)
 
-    def run_native(
-        self, tensors: Sequence[Stored], numbers: Sequence[Any], caller: Caller | None = None
-    ) -> bool:
+    def with_workspaces(self, tensors: Sequence[Stored]) -> list[Stored]:
+        """What a caller is given: the tensors, in order, and the kernel's own."""
+        return [*tensors, *self._workspaces]
+
+    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
         """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
-        return (caller or self._caller).call([*tensors, *self._workspaces], numbers)
+        return self.passing_caller.call(self.with_workspaces(tensors), numbers)
 
 
 @contextmanager

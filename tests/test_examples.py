@@ -17,7 +17,7 @@ from level_kernels import tensor
 from finchlang.agreement import SEMANTICS, compare
 from finchlang.driver import Observer, Session
 from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.tensor import Tensor
+from finchlang.tensors.tensor import Scalar, Tensor
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -278,7 +278,7 @@ def test_to_pull_is_to_stop_at_the_first_neighbour() -> None:
             tensor(frontier, lists),
             tensor(AT, "Dense(SparseList(Pattern()))"),
         )
-        taken.append(total("bfs", "pull", *given, visited, P))
+        taken.append(total("bfs", "pull", *given, visited, P, P.copy(), Scalar(0), Scalar(0)))
         np.testing.assert_array_equal(P[:4], [0, 1, 1, 0])
     assert taken[0] == taken[1]
 

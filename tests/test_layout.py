@@ -34,7 +34,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("native",),
     ("script",),
     ("calling", "kernel"),
-    ("handles", "driver"),
+    ("handles", "plans", "driver"),
     ("agreement",),
     ("",),  # finchlang/__init__.py: the public names
     ("repl",),

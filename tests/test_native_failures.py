@@ -97,10 +97,10 @@ def test_a_frame_saves_arrays_of_another_type() -> None:
     for number, array in enumerate((y, x, k)):
         frame.set_array(number, array)
     frame.set_inputs([3, 3])
-    frame.call([y])
+    frame.call([(0, y)])
     k[2] = 4
     with pytest.raises(FinchError, match="4 is not in 1:3"):
-        frame.call([flags])
+        frame.call([(0, flags)])
     assert flags.tolist() == [True, False, True]
 
 
@@ -143,7 +143,7 @@ def test_a_frame_calls_again_and_again() -> None:
     frame.set_inputs([50, 50])
     for factor in range(1, 4):
         x[:] = factor
-        frame.call([arrays[k] for k in kernel.written])
+        frame.call([(k, arrays[k]) for k in kernel.written])
         np.testing.assert_allclose(y, a @ x)
     start = time.perf_counter()
     for _ in range(100):

@@ -13,6 +13,7 @@ from finchlang import FinchError, Session, Tensor
 from finchlang.calling import renewal
 from finchlang.calling.renewal import LARGE, renewed
 from finchlang.kernel import Kernel
+from finchlang.native import undo
 from finchlang.parse import parse_kernel
 from finchlang.tensors.formats import parse_format
 
@@ -145,6 +146,7 @@ STEPS = [
     "kept = s",
     "c += 1",
     "c = 0",
+    "@finch for i = _\n if s[i] != 0\n x[i] <<min>>= s[i]\n end\nend",
 ]
 FORMATS = {
     "x": "Dense(Element(0.0))",
@@ -159,9 +161,10 @@ FORMATS = {
 @example([STEPS[0], STEPS[1]])
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=6))
 def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]) -> None:
-    """With all memory exchanged, however little there is."""
+    """With all memory exchanged and every journal kept, however little there is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(renewal, "LARGE", 0)
+        patch.setattr(undo, "SMALL", 0)
         sessions = [Session(), Session(engine="interpret")]
         for session in sessions:
             for name, format in FORMATS.items():

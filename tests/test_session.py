@@ -341,3 +341,58 @@ def test_what_grows_within_its_memory_is_not_cut_off(format: str) -> None:
         session["C"].validate()
         np.testing.assert_array_equal(session["C"].to_numpy(), chosen)
         assert len(session["C"].storage[0]["idx"]) == chosen.sum()
+
+
+def test_a_plan_takes_other_scalars_but_not_the_same_one_twice() -> None:
+    session = Session()
+    session["x"] = np.arange(1.0, 4.0)
+    session.run(
+        "function total()\n s = Scalar(0.0)\n @finch begin\n s .= 0\n for i = _\n s[] += x[i]\n end\n"
+        " end\n s\nend"
+    )
+    found = [session.run("total()") for _ in range(3)]
+    assert [s.value for s in found] == [6.0] * 3 and len({id(s) for s in found}) == 3
+    session.run("a = Scalar(0.0); b = Scalar(1.0)")
+    add = "@finch a[] += b[] + x[1]"
+    session.run(add)
+    session.run("a = Scalar(5.0); b = Scalar(2.0)")
+    session.run(add)
+    assert session["a"].value == 8.0
+    session.run("b = a")
+    with pytest.raises(FinchError, match="the same tensor"):
+        session.run(add)
+    session.run("b = Scalar(1)")  # of another type
+    session.run(add)
+    assert session["a"].value == 10.0
+
+
+def test_lengths_are_right_whenever_they_are_asked_for() -> None:
+    """Two tensors that take turns, of which kernels change lengths that nobody asks for at once."""
+    session, n = Session(), 50
+    session["F"], session["G"] = (Tensor("SparseByteMap(Pattern())", n) for _ in range(2))
+    step = "@finch begin\nG .= false\nfor i = lo:hi\n if i % c == 0\n G[i] |= true\n end\nend\nend"
+    for lo, hi, c in [(1, n, 1), (3, 9, 2), (1, n, 7), (5, 4, 1), (1, n, 1)] * 3:
+        session["lo"], session["hi"], session["c"] = lo, hi, c
+        for _ in range(3):
+            session.run(step)
+        kept, session["kept"] = session["G"], session["G"]
+        session.run("F, G = G, F")
+        session.run(step)
+        wanted = [i - 1 for i in range(lo, hi + 1) if i % c == 0]
+        for tensor in (session["G"], kept):
+            assert tensor.storage[0]["idx"].tolist() == wanted
+            assert tensor.storage[0]["stored"] == tensor.countstored() == len(wanted)
+
+
+def test_a_failed_kernel_leaves_lengths_that_were_not_asked_for() -> None:
+    session = Session()
+    session["G"], session["k"] = Tensor("SparseByteMap(Pattern())", 9), np.array([3, 5, 7])
+    step = "@finch begin\nG .= false\nfor i = _\n G[k[i]] |= true\nend\nend"
+    for bad in range(3):
+        session["k"][:] = [2 + bad, 5, 7 + bad % 2]
+        session.run(step)
+        wanted = sorted(set(session["k"] - 1))
+        session["k"][bad] = 10
+        with pytest.raises(FinchError, match="is not in 1:9"):
+            session.run(step)
+        assert session["G"].storage[0]["idx"].tolist() == wanted

@@ -85,3 +85,13 @@ def test_a_kernel_stores_the_same(name: str) -> None:
 def test_a_run_is_one_stored_leaf(format: str, count: int) -> None:
     array = np.array([[1, 1, 1, 0], [0, 0, 0, 0], [2, 2, 2, 2]]).T
     assert Tensor.from_numpy(array, format).countstored() == count
+
+
+@pytest.mark.parametrize("outer", ["Dense", "SparseList", "SparseByteMap", "SparseHash"])
+@pytest.mark.parametrize("inner", ["Dense", "SparseList", "SparseByteMap", "SparseHash"])
+def test_countstored_counts_the_entries(outer: str, inner: str) -> None:
+    array = np.array([[0, 1, 0], [0, 2, 3], [0, 0, 0.0], [0, 4, 0]])
+    tensor = Tensor.from_numpy(array, f"{outer}({inner}(Element(0.0)))")
+    assert tensor.countstored() == len(tensor.entries()[1])
+    assert tensor.to_numpy().flags.f_contiguous and np.array_equal(tensor.to_numpy(), array)
+    assert not np.shares_memory(tensor.to_numpy(), tensor.storage[-1]["val"])

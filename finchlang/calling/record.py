@@ -136,6 +136,7 @@ def _encoded(record: Record, sources: list[Source]) -> dict[str, Any]:
         **{name: types(getattr(layout, name)) for name in ("buffers", "inputs", "outputs")},
         **{name: list(getattr(layout, name)) for name in ("written", "grown", "procedures")},
         "can_fail": layout.can_fail,
+        "journals": [list(pair) for pair in layout.journals],
         "failures": [[f.kind, f.message, types(f.values), place(f.span)] for f in layout.failures],
     }
 
@@ -171,5 +172,6 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> Record:
         given["can_fail"],
         tuple([failure(*parts) for parts in given["failures"]]),
         tuple(given["procedures"]),
+        tuple([(number, at) for number, at in given["journals"]]),
     )
     return Record(signature, layout, given["object"])

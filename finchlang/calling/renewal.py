@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling.seat import Seat
+from finchlang.calling.seat import TensorSeat
 from finchlang.rewrite import walk
 from finchlang.syntax import Block, Declare, Define, Node, Variable
 from finchlang.tensors.bind import scatter
@@ -76,18 +76,18 @@ class Spare:
                 self.words[number] = [0, 0, 0]
 
 
-class RenewedSeat(Seat):
+class RenewedSeat(TensorSeat):
     """The place in a frame of a tensor that the kernel makes anew."""
 
     is_exchanging = False
 
-    def enter(self, frame: Any, tensor: Any) -> bool:
-        super().enter(frame, tensor)
+    def enter(self, tensor: Tensor) -> bool:
+        super().enter(tensor)
         can_grow = set(self.written_at) <= set(self.grown_at)
-        self.is_exchanging = can_grow and sum(array.nbytes for array in self.written) >= LARGE
+        self.is_exchanging = can_grow and sum(array.nbytes for _, array in self.written) >= LARGE
         if self.is_exchanging:
-            self._kinds = [array.dtype for array in self.written]
-            self._words = [frame.words(self.buffer + k) for k in self.written_at]
+            self._kinds = [array.dtype for _, array in self.written]
+            self._memory = [self.frame.words(self.buffer + k) for k in self.written_at]
             self._is_dense = not any(
                 part.arrays for part in self.bound.level.levels() if not part.is_leaf
             )
@@ -96,34 +96,33 @@ class RenewedSeat(Seat):
                 tensor.spare = Spare()
         return True
 
-    def offer(self, frame: Any) -> None:
+    def offer(self) -> None:
         """Let the kernel write into spare memory, if it is exchanging."""
-        spare: Spare = self._tensor.spare  # type: ignore[union-attr]
+        spare: Spare = self._tensor.spare
         spare.prepare(self._kinds)
         for k, words in zip(self.written_at, spare.words, strict=True):
-            frame.set_words(self.buffer + k, words)
+            self.frame.set_words(self.buffer + k, words)
 
-    def leave(self, frame: Any, native: Any) -> bool:
+    def leave(self) -> bool:
         if not self.is_exchanging:
-            return super().leave(frame, native)
+            return super().leave()
         tensor, arrays = self._tensor, list(self._arrays)
-        assert isinstance(tensor, Tensor)
         spare: Spare = tensor.spare
         for k, array in zip(self.written_at, spare.arrays, strict=True):
-            arrays[k] = frame.array(self.buffer + k, array)
+            arrays[k] = self.frame.array(self.buffer + k, array)
         is_ours = spare.storage is tensor.storage
         spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
-        spare.words = self._words
-        self._words = [frame.words(self.buffer + k) for k in self.written_at]
+        spare.words = self._memory
+        self._memory = [self.frame.words(self.buffer + k) for k in self.written_at]
         before, self._arrays = self._arrays, arrays
-        slots = frame.slots
-        if is_ours and self._is_dense and slots[self._given] == slots[self._handed]:
-            *levels, leaf = tensor.storage  # of the same size, so that nothing else has changed
-            if len(leaf["val"]) == len(before[-1]) == len(arrays[-1]):
-                tensor.storage = [*levels, {**leaf, "val": arrays[-1]}]
-                self._storage = spare.storage = tensor.storage
-                return True
-        scatter(self.bound, tensor, list(arrays), self.outputs(frame, native))
-        slots[self._given] = slots[self._handed]
-        self._storage = spare.storage = tensor.storage
+        words = self.slots[self.handed]
+        *levels, leaf = tensor.storage
+        is_alike = is_ours and self._is_dense and words == self._words
+        if is_alike and len(leaf["val"]) == len(before[-1]) == len(arrays[-1]):
+            # of the same size, so that nothing else has changed
+            tensor.storage = [*levels, {**leaf, "val": arrays[-1]}]
+        else:
+            scatter(self.bound, tensor, list(arrays), self.outputs(words))
+            self.slots[self.given] = self._words = words
+        spare.storage, self._state = tensor.storage, tensor.state
         return True

@@ -2,106 +2,188 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from finchlang.native.kernel import NativeKernel
+from finchlang.native.kernel import Frame
 from finchlang.native.layout import packer
-from finchlang.native.runtime import whole
-from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter
-from finchlang.tensors.scalars import Scalar as ScalarLevel
-from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.native.runtime import address_of_array, whole
+from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter, stored
+from finchlang.tensors.tensor import Place, Scalar, Tensor
 
 Stored = Tensor | Scalar
 
+#: Memory of so many bytes is saved whole, in case a call fails; of more, only what is in use.
+SMALL = 1 << 16
+
+
+def located(tensor: Tensor) -> Place:
+    """Where the tensor's arrays are in memory; it stays there as long as this is its place."""
+    place = tensor.place
+    if not place.is_known:
+        for level, own in zip(tensor.format.levels(), tensor.storage, strict=True):
+            for name, _ in level.arrays:
+                array = whole(own[name])
+                address = address_of_array(array)
+                place.words += (address, array.size, 0)
+                place.regions.append((address, array.nbytes))
+        place.is_known = True
+    return place
+
 
 class Seat:
-    """One tensor's place in a frame."""
+    """One tensor's place in a frame: its inputs are from `given` on, its outputs from `handed`."""
 
-    def __init__(self, bound: Bound, buffer: int, given: int, handed: int, layout: Any):
-        self.bound, self.buffer, self.given, self.handed = bound, buffer, given, handed
-        count = len(bound.buffers)
-        self.grown_at = [k for k in range(count) if buffer + k in layout.grown]
-        self.written_at = [k for k in range(count) if buffer + k in layout.written]
+    #: the arrays that a call may change and that are restored if it fails, with their buffers' numbers
+    written: list[tuple[int, np.ndarray]]
+
+    def __init__(self, bound: Bound, frame: Frame, given: int, handed: int):
+        self.bound, self.frame, self.slots = bound, frame, frame.slots
+        self.given = slice(given, given + len(bound.inputs))
+        self.handed = slice(handed, handed + len(bound.outputs))
+        self._first_output = handed - frame.kernel.layout.first_output
         self._pack = [packer(v.type) for v in bound.inputs]
-        count = len(bound.inputs)
-        self._given, self._handed = slice(given, given + count), slice(handed, handed + count)
-        self._is_scalar = isinstance(bound.level, ScalarLevel)
-        self._owned_slots = [3 * (buffer + k) + 2 for k in self.grown_at]
-        self._shows_place = not bound.written and count == bound.level.order
-        self._tensor: Stored | None = None
-        self._storage: Any = self  # of no tensor; a Scalar has none, and is told anew each time
-        self._arrays: list[np.ndarray] = []
-        self._sizes: list[Any] = []  # of the levels, once they are asked for
-        self._has_room = False  # whether an array's memory goes on behind what is in use
-        self.written: list[np.ndarray] = []
+        self._tensor: Any = None
+        self.written = []
 
-    def holds(self, tensor: Stored) -> bool:
+    def holds(self, tensor: Any) -> bool:
         """Whether this very tensor is in the frame, as it is now."""
-        if tensor is not self._tensor or self._is_scalar:
-            return False
-        return (tensor.place if self._shows_place else tensor.storage) is self._storage  # type: ignore[union-attr]
+        raise NotImplementedError
+
+    def enter(self, tensor: Any) -> bool:
+        """Put a tensor into the frame; says whether its arrays are others than at the last call."""
+        raise NotImplementedError
+
+    def leave(self) -> bool:
+        """Take over what the kernel did; says whether the arrays that will be saved, or the storage
+        of what has its memory from elsewhere, are others now."""
+        raise NotImplementedError
 
     def forget(self) -> None:
         """Have the tensor told anew at the next call."""
         self._tensor = None
 
-    def enter(self, frame: Any, tensor: Stored) -> bool:
-        """Put a tensor into the frame; says whether its arrays are others than at the last call."""
-        if isinstance(tensor, Scalar):
-            self._tensor = tensor
-            held = tensor.format.held(tensor.value)
-            frame.slots[self._given] = [p(value) for p, value in zip(self._pack, held, strict=True)]
-            return False
-        self._tensor, self._sizes = tensor, []
-        self._storage = tensor.place if self._shows_place else tensor.storage
-        arrays, inputs = gather(self.bound, tensor)
-        self.written = [arrays[k] for k in self.written_at]
-        self._has_room = False
-        for k in self.grown_at:
-            own, arrays[k] = arrays[k], whole(arrays[k])
-            self._has_room |= len(own) < len(arrays[k])
-        for k, array in enumerate(arrays):
-            frame.set_array(self.buffer + k, array)
-        self._arrays = arrays
-        frame.slots[self._given] = [p(value) for p, value in zip(self._pack, inputs, strict=True)]
-        return True
+    def give(self, inputs: Sequence[Any]) -> list[int]:
+        """Put the inputs into their slots."""
+        words = [pack(value) for pack, value in zip(self._pack, inputs, strict=True)]
+        self.slots[self.given] = words
+        return words
 
-    def leave(self, frame: Any, native: NativeKernel) -> bool:
-        """Take over what the kernel did; says whether the tensor's storage is another one now."""
-        tensor, slots = self._tensor, frame.slots
-        assert tensor is not None
-        if isinstance(tensor, Scalar):
-            at = self.handed - native.layout.first_output
-            tensor.value = native.unpack_output(at, slots[self.handed])
+    def outputs(self, words: list[int]) -> list[Any]:
+        """The tensor's sizes and counters, from the words in their slots."""
+        unpack, first = self.frame.kernel.unpack_output, self._first_output
+        return [unpack(first + k, word) for k, word in enumerate(words)]
+
+
+class ScalarSeat(Seat):
+    """The place of a Scalar."""
+
+    _value: Any = None
+
+    def holds(self, tensor: Scalar) -> bool:
+        return tensor is self._tensor and tensor.value is self._value
+
+    def enter(self, tensor: Scalar) -> bool:
+        self._tensor, self._value = tensor, tensor.value
+        self.give(tensor.format.held(tensor.value))
+        return False
+
+    def leave(self) -> bool:
+        words, tensor = self.slots[self.handed], self._tensor
+        tensor.value = self.outputs(words[:1])[0]
+        if len(words) == 1:  # what else there is depends on the value
+            self.slots[self.given], self._value = words, tensor.value
+        return False
+
+
+class TensorSeat(Seat):
+    """The place of a Tensor. If its memory is `owned` by it, its new lengths and counters are only
+    made out when somebody asks for them: in a loop of kernels nobody does."""
+
+    def __init__(
+        self, bound: Bound, frame: Frame, given: int, handed: int, buffer: int, is_owned: bool
+    ):
+        super().__init__(bound, frame, given, handed)
+        layout, count = frame.kernel.layout, len(bound.buffers)
+        self.buffer, self.is_owned = buffer, is_owned
+        self.grown_at = [k for k in range(count) if buffer + k in layout.grown]
+        self.written_at = [k for k in range(count) if buffer + k in frame.kernel.written]
+        self._owned_slots = [3 * (buffer + k) + 2 for k in self.grown_at]
+        self._words_at = slice(3 * buffer, 3 * (buffer + count))
+        self._order = bound.level.order
+        self._shows_place = not bound.written and len(bound.inputs) == self._order
+        self._state: Any = None  # the tensor's when it entered or was left
+        self._arrays: list[np.ndarray] = []  # as long as their memory is
+        self._words: list[int] = []  # what the kernel is given
+        self._sizes: list[Any] = []  # of the levels, once they are asked for
+        self._has_room = False  # whether an array's memory goes on behind what is in use
+        self._waits = False  # whether lengths and counters are made out later
+
+    def holds(self, tensor: Tensor) -> bool:
+        if tensor is not self._tensor:
             return False
-        has_grown = self._has_grown(slots)
-        is_same = not has_grown and slots[self._handed] == slots[self._given]
-        # within spare room arrays may have got longer that no counter counts
-        if is_same and not (self._has_room and self._has_changed_lengths(tensor)):
+        return (tensor.place if self._shows_place else tensor.state) is self._state
+
+    def enter(self, tensor: Tensor) -> bool:
+        self._tensor, place = tensor, located(tensor)
+        self.slots[self._words_at] = place.words
+        if self._shows_place:
+            self.give(tensor.shape)
+            self._state = place
             return False
+        own, inputs = gather(self.bound, tensor)
+        self._words, self._state = self.give(inputs), tensor.state
+        self._arrays = list(own)
+        for k in self.grown_at:
+            self._arrays[k] = whole(own[k])
+        if self.bound.written:
+            self._look(own)
+        return self.bound.written
+
+    def _look(self, own: list[np.ndarray]) -> None:
+        """Note which memory is to be saved, where `own` is what the tensor uses of it."""
+        noted, first = self.frame.kernel.journals, self.buffer
+        copied = [self._arrays[k] for k in self.grown_at if first + k not in noted]
+        self._waits = self.is_owned and all([array.nbytes <= SMALL for array in copied])
+        self._has_room = any([len(own[k]) < len(self._arrays[k]) for k in self.grown_at])
+        saved = self._arrays if self._waits else own
+        self.written = [(self.buffer + k, saved[k]) for k in self.written_at]
+        self._sizes = []
+
+    def leave(self) -> bool:
+        tensor, slots = self._tensor, self.slots
+        words = slots[self.handed]
+        has_grown = any([slots[slot] for slot in self._owned_slots])
+        if not has_grown:
+            is_same = words == self._words
+            # within spare room arrays may have got longer that no counter counts
+            if is_same and not self._has_room:
+                return False
+            if self._waits and (is_same or words[: self._order] == self._words[: self._order]):
+                tensor.change_later(partial(self._made_out, tensor.shape, self._arrays, words))
+                slots[self.given], self._words, self._state = words, words, tensor.state
+                self._has_room = True
+                return False
+            if is_same and not self._has_changed_lengths():
+                return False
         arrays = list(self._arrays)
         if has_grown:
             for k in self.grown_at:
-                arrays[k] = frame.array(self.buffer + k, arrays[k])
-        scatter(self.bound, tensor, arrays, self.outputs(frame, native), not has_grown)
-        self._storage, self._arrays = tensor.storage, arrays
-        self._sizes = []
-        slots[self._given] = slots[self._handed]
-        own = gather(self.bound, tensor)[0]
-        self.written = [own[k] for k in self.written_at]
-        self._has_room = any(len(own[k]) < len(arrays[k]) for k in self.grown_at)
+                arrays[k] = self.frame.array(self.buffer + k, arrays[k])
+        scatter(self.bound, tensor, arrays, self.outputs(words), not has_grown)
+        self._arrays, self._state = arrays, tensor.state
+        slots[self.given] = self._words = words
+        self._look(gather(self.bound, tensor)[0])
         return True
 
-    def outputs(self, frame: Any, native: NativeKernel) -> list[Any]:
-        """The tensor's sizes and counters after the call."""
-        first, words = self.handed - native.layout.first_output, frame.slots[self._handed]
-        return [native.unpack_output(first + k, word) for k, word in enumerate(words)]
+    def _made_out(
+        self, shape: tuple[int, ...], arrays: list[np.ndarray], words: list[int]
+    ) -> list[dict[str, Any]]:
+        return stored(self.bound, shape, arrays, self.outputs(words))
 
-    def _has_grown(self, slots: Any) -> bool:
-        return any(map(slots.__getitem__, self._owned_slots))
-
-    def _has_changed_lengths(self, tensor: Tensor) -> bool:
-        self._sizes = self._sizes or self.bound.level.sizes(tensor.shape)
-        return has_changed_lengths(self.bound, tensor, self._sizes)
+    def _has_changed_lengths(self) -> bool:
+        self._sizes = self._sizes or self.bound.sizes(self._tensor.shape)
+        return has_changed_lengths(self.bound, self._tensor, self._sizes)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from finchlang.host.ir import Const, Expr, Op, Var
-from finchlang.types import Bool, Type
+from finchlang.types import Bool, Float64, Type
 
 
 def _fdiv(a: float, b: float) -> float:
@@ -76,9 +77,9 @@ def _cast(value: Any, source: Type, target: Type) -> Any:
 
 
 _PLAIN: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
     "fdiv": _fdiv,
     "idiv": _idiv,
     "irem": _irem,
@@ -89,16 +90,16 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "atan2": math.atan2,
     "min": _minimum,
     "max": _maximum,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "neg": lambda a: -a,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "neg": operator.neg,
     "abs": abs,
     "floor": lambda a: _round_away(a, math.floor),
     "ceil": lambda a: _round_away(a, math.ceil),
@@ -124,6 +125,10 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 
+#: those that give Python's own Bools where the result is a Bool
+_TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "isnan"}
+
+
 def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
     """`name` on values of type `operand` (the first argument's), as a value of type `result`."""
     if name == "cast":
@@ -139,18 +144,36 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
     return result.wrap(_PLAIN[name](*args))
 
 
-def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[[Sequence[Any]], Any]:
+def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
     """`expr` as a function of the values of its variables."""
     if isinstance(expr, Const):
         value = expr.value
-        return lambda values: value
+        return lambda *values: value
     if isinstance(expr, Var):
         place = next(k for k, variable in enumerate(variables) if variable is expr)
-        return lambda values: values[place]
+        return lambda *values: values[place]
     assert isinstance(expr, Op)
-    name, type, operand = expr.name, expr.type, expr.args[0].type
+    function = _as_function(expr.name, expr.type, expr.args[0].type)
+    if len(expr.args) == len(variables) and all(map(operator.is_, expr.args, variables)):
+        return function
     parts = [as_function(a, variables) for a in expr.args]
-    if name == "select":
+    if expr.name == "select":
         condition, then, otherwise = parts
-        return lambda values: then(values) if condition(values) else otherwise(values)
-    return lambda values: apply(name, type, operand, [part(values) for part in parts])
+        return lambda *values: then(*values) if condition(*values) else otherwise(*values)
+    return lambda *values: function(*[part(*values) for part in parts])
+
+
+def _as_function(name: str, result: Type, operand: Type) -> Callable[..., Any]:
+    """`apply` for these types, without what it need not look at: Python's own operation, if that
+    gives what is wanted, as a Float64 and a Bool is."""
+    if name in (_PLAIN if result == Float64 else _TRUTHS if result == Bool else ()):
+        return _PLAIN[name]
+    if name in ("add", "sub", "mul") and result.is_integer:
+        plain, low, high = _PLAIN[name], result.lowest, result.highest
+
+        def wrapped(a: int, b: int) -> int:
+            value = plain(a, b)
+            return value if low <= value <= high else result.wrap(value)
+
+        return wrapped
+    return lambda *values: apply(name, result, operand, list(values))

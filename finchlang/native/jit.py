@@ -14,6 +14,7 @@ from finchlang.host.ir import Residual
 from finchlang.host.listing import text
 from finchlang.native.cache import ObjectCache, key_of
 from finchlang.native.emit import emit, emit_procedure
+from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import Layout, layout_of
 from finchlang.native.runtime import ENTRY, SYMBOLS
@@ -89,12 +90,13 @@ def _module(source: str, optimised: bool = True) -> Any:
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
-    return str(_module(emit(residual))) if optimised else emit(residual)
+    source = emit(with_journals(residual)[0])
+    return str(_module(source)) if optimised else source
 
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    source = emit(residual)
+    source = emit(with_journals(residual)[0])
     return _generator(source).emit_assembly(_module(source))
 
 
@@ -116,8 +118,9 @@ def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> Na
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        code, name = _cached(residual, cache)
-        return _kernel(layout_of(residual), code, name, cache)
+        noting, journals = with_journals(residual)
+        code, name = _cached(noting, cache)
+        return _kernel(layout_of(noting, journals), code, name, cache)
 
 
 def load_kernel(layout: Layout, name: str, cache: ObjectCache) -> NativeKernel | None:

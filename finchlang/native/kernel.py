@@ -7,8 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK, Layout, packer, unpacker
-from finchlang.native.runtime import address_of, adopt, free, new_slots
+from finchlang.native.journal import FULL
+from finchlang.native.layout import (
+    FAILED,
+    INTERRUPTED,
+    NO_MEMORY,
+    OK,
+    Failure,
+    Layout,
+    packer,
+    unpacker,
+)
+from finchlang.native.runtime import address_of, address_of_array, adopt, free, new_slots
+from finchlang.native.undo import OFF, Undo
 from finchlang.source import Bug, FinchError
 
 
@@ -19,7 +30,9 @@ class NativeKernel:
     written once and then only where something changed; `entry(address of slots)` is the bare
     native call and returns a status (`layout.py`), restoring and raising nothing.
 
-    `object_name` is the name its object code has in the disk cache, if it is there.
+    `written` numbers the buffers whose contents a call may change, `grown` those it may move to new
+    memory, `journals` those it keeps a journal of (`journal.py`); `object_name` is the name its
+    object code has in the disk cache, if it is there.
     """
 
     def __init__(
@@ -30,8 +43,10 @@ class NativeKernel:
         object_name: str | None = None,
     ):
         self.layout, self.entry, self.object_name = layout, entry, object_name
-        self.written, self.grown = layout.written, layout.grown
-        self.can_fail = layout.can_fail
+        self.journals = dict(layout.journals)
+        own = {k for at in self.journals.values() for k in (at, at + 1)}
+        self.written = tuple(number for number in layout.written if number not in own)
+        self.grown, self.can_fail = layout.grown, layout.can_fail
         self._code = code  # the machine code is there as long as this is
         self._pack = [packer(type) for type in layout.inputs]
         self._unpack = [unpacker(type) for type in layout.outputs]
@@ -56,16 +71,16 @@ class NativeKernel:
         all arrays are then as they were before.
         """
         layout = self.layout
-        if len(arrays) != len(layout.buffers) or len(inputs) != len(self._pack):
+        if len(arrays) != layout.given or len(inputs) != len(self._pack):
             raise Bug(f"{layout.name} is called with the wrong number of arguments")
         frame = self.frame()
-        for number, (type, array) in enumerate(zip(layout.buffers, arrays, strict=True)):
+        for number, (type, array) in enumerate(zip(layout.buffers, arrays, strict=False)):
             if array.dtype != type.dtype or not array.flags.c_contiguous:
                 what = f"its buffer {number} is of {type}"
                 raise Bug(f"{layout.name}: {what}, not {array.dtype} {array.strides}")
             frame.set_array(number, array)
         frame.set_inputs(inputs)
-        frame.call([arrays[number] for number in self.written])
+        frame.call([(number, arrays[number]) for number in self.written])
         results = list(arrays)
         for number in self.grown:
             results[number] = frame.array(number, arrays[number])
@@ -80,18 +95,21 @@ class Frame:
     writes an address keeps the array alive. A frame is for one thread.
     """
 
-    __slots__ = ("_saved", "address", "kernel", "slots")
+    __slots__ = ("_undo", "_written", "address", "kernel", "slots")
 
     def __init__(self, kernel: NativeKernel):
         self.kernel = kernel
         self.slots = new_slots(kernel.layout.size)
         self.address = address_of(self.slots)
-        self._saved: list[np.ndarray] = []
+        self._written: Sequence[tuple[int, np.ndarray]] = ()
+        self._undo = Undo((), {})
+        for at in kernel.journals.values():
+            self.set_array(at, OFF)
+            self.set_array(at + 1, OFF)
 
     def set_array(self, number: int, array: np.ndarray) -> None:
         """Let `array` be the buffer `number`."""
-        data = array.__array_interface__["data"][0]
-        self.set_words(number, [data, array.size, 0])
+        self.set_words(number, [address_of_array(array), array.size, 0])
 
     def words(self, number: int) -> list[int]:
         """Where the buffer `number` is, as `set_words` takes it."""
@@ -121,17 +139,21 @@ class Frame:
         self.slots[3 * number + 2] = 0
         return adopt(data, capacity, before.dtype)
 
-    def call(self, written: Sequence[np.ndarray]) -> None:
-        """Run the kernel. `written` are the arrays to restore if it fails: those of the buffers in
-        `kernel.written`, except such as hold nothing worth keeping. Raises as `NativeKernel.run`.
+    def call(self, written: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Run the kernel. `written` are the arrays to restore if it fails, with the numbers of their
+        buffers: those in `kernel.written`, except such as hold nothing worth keeping. Raises as
+        `NativeKernel.run`.
 
-        Saving them costs a copy into memory that the frame keeps for the next time.
+        What restoring them takes is kept for the next time, as long as the same list is given.
         """
         kernel = self.kernel
         if not kernel.can_fail:
             kernel.entry(self.address)
             return
-        self._save(written)
+        if written is not self._written:
+            self._keep(written)
+        before = self.slots[: kernel.layout.first_input] if self._undo.journals else []
+        self._undo.begin()
         status = INTERRUPTED
         try:
             status = kernel.entry(self.address)
@@ -139,28 +161,35 @@ class Frame:
             raise FinchError("interrupted", f"{kernel.layout.name} was interrupted") from None
         finally:
             if status != OK:
-                self._undo(written)
-        if status != OK:
+                self._restore()
+        if status == FAILED and self._failure().message == FULL:
+            self._undo.was_full()
+            self.slots[: len(before)] = before
+            self.call(written)
+        elif status != OK:
             raise self._error(status)
 
-    def _save(self, written: Sequence[np.ndarray]) -> None:
-        saved = self._saved
-        if len(saved) != len(written):
-            saved = self._saved = [array.copy() for array in written]
-            return
-        for number, array in enumerate(written):
-            if saved[number].shape == array.shape and saved[number].dtype == array.dtype:
-                np.copyto(saved[number], array)
-            else:
-                saved[number] = array.copy()
+    def _keep(self, written: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Get ready to restore these arrays."""
+        for at in self._undo.journals:
+            self.set_array(at, OFF)
+            self.set_array(at + 1, OFF)
+        self._written, self._undo = written, Undo(written, self.kernel.journals)
+        for at, journal in self._undo.journals.items():
+            self.set_array(at, journal.at)
+            self.set_array(at + 1, journal.was)
 
-    def _undo(self, written: Sequence[np.ndarray]) -> None:
-        for array, saved in zip(written, self._saved, strict=True):
-            np.copyto(array, saved)
+    def _restore(self) -> None:
+        self._undo.undo()
         for number in self.kernel.grown:
             if self.slots[3 * number + 2]:
                 free(self.slots[3 * number])
                 self.slots[3 * number + 2] = 0
+
+    def _failure(self) -> Failure:
+        """The statement that the last call failed at."""
+        layout = self.kernel.layout
+        return layout.failures[self.slots[layout.failure]]
 
     def _error(self, status: int) -> FinchError:
         """What went wrong in the last call, which returned `status`."""
@@ -169,7 +198,7 @@ class Frame:
             return FinchError("resource", f"{layout.name} ran out of memory")
         if status != FAILED:
             raise Bug(f"{layout.name} returned {status}")
-        fail = layout.failures[self.slots[layout.failure]]
+        fail = self._failure()
         words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
         values = [unpacker(type)(word) for type, word in zip(fail.values, words, strict=True)]
         return FinchError(fail.kind, fail.message.format(*values), fail.span)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from finchlang.host.ir import Fail, Fill, For, Grow, Residual, Search, Sort, Store, While
@@ -41,7 +42,8 @@ class Layout:
 
     `buffers`, `inputs` and `outputs` are their types. `written` numbers the buffers whose contents
     a call may change, `grown` those it may move to larger memory; `can_fail` is false if every call
-    runs to its end; `procedures` names what it calls in `library.py`.
+    runs to its end; `procedures` names what it calls in `library.py`; `journals` are the numbers of
+    buffers with a journal (`journal.py`), each with the number of its `at`: journals come last.
     """
 
     name: str
@@ -53,6 +55,12 @@ class Layout:
     can_fail: bool
     failures: tuple[Failure, ...]
     procedures: tuple[str, ...]
+    journals: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def given(self) -> int:
+        """How many buffers are given by whoever calls: all but the journals'."""
+        return len(self.buffers) - 2 * len(self.journals)
 
     def is_frozen(self, number: int) -> bool:
         """Whether nothing stores to, fills, sorts or grows the buffer of this number."""
@@ -79,8 +87,8 @@ class Layout:
 _STOPS = (Fail, Grow, While, For, Sort)
 
 
-def layout_of(residual: Residual) -> Layout:
-    """The layout of the kernel that `residual` becomes."""
+def layout_of(residual: Residual, journals: Mapping[int, int] = MappingProxyType({})) -> Layout:
+    """The layout of the kernel that `residual` becomes, which has these journals in it already."""
     statements = tuple(walk(residual.body))
 
     def touched(*kinds: type[Store | Fill | Sort | Grow]) -> tuple[int, ...]:
@@ -101,6 +109,7 @@ def layout_of(residual: Residual) -> Layout:
             Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
         ),
         tuple(dict.fromkeys(procedure_name(s) for s in called)),
+        tuple(journals.items()),
     )
 
 

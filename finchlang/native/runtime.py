@@ -33,6 +33,11 @@ def address_of(slots: Any) -> int:
     return ctypes.addressof(slots)
 
 
+def address_of_array(array: np.ndarray) -> int:
+    """Where an array is in memory."""
+    return array.__array_interface__["data"][0]
+
+
 class _Memory:
     """Memory allocated by a kernel, freed with the last array that uses it."""
 
@@ -59,8 +64,7 @@ def adopt(address: int, capacity: int, dtype: np.dtype) -> np.ndarray:
 def whole(array: np.ndarray) -> np.ndarray:
     """All of the memory that a kernel allocated, if `array` is the beginning of such memory."""
     base = array.base
-    if isinstance(base, np.ndarray) and isinstance(base.base, _Memory):
-        start = base.__array_interface__["data"][0]
-        if start == array.__array_interface__["data"][0] and base.dtype == array.dtype:
-            return base
-    return array
+    if not isinstance(base, np.ndarray) or not isinstance(base.base, _Memory):
+        return array
+    is_start = address_of_array(base) == address_of_array(array)
+    return base if is_start and base.dtype == array.dtype else array

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
 from finchlang.algebra import OPERATORS
 from finchlang.script.builtins import BUILTINS, Builtin
-from finchlang.script.environment import Environment
+from finchlang.script.environment import Environment, Scope
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Function
 from finchlang.tensors.formats import LEVELS
@@ -21,11 +20,13 @@ from finchlang.types import ALIASES, TYPES
 
 @dataclass(frozen=True, eq=False)
 class FinchFunction:
-    """A function of the script, with the scope it was made in."""
+    """A function of the script: its scope, the environment it was made in, and its body, ready to
+    run in an environment of that scope."""
 
     definition: Function
-    scope: Environment
-    locals: frozenset[str]
+    scope: Scope
+    parent: Environment
+    body: Callable[[Environment], Any]
 
     kind: ClassVar[str] = "a function"
 
@@ -85,27 +86,20 @@ def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> 
         pass  # a function of C's without a signature
 
 
-_FAULTS: tuple[tuple[type[Exception], str], ...] = (
-    (IndexError, "bounds"),
-    (OSError, "I/O"),
-    (MemoryError, "resource"),
-    (TypeError, "type"),
-    (ValueError, "type"),
-    (ArithmeticError, "type"),
-    (AttributeError, "type"),
-)
+_KINDS: dict[type[Exception], str] = {
+    IndexError: "bounds",
+    OSError: "I/O",
+    MemoryError: "resource",
+    TypeError: "type",
+    ValueError: "type",
+    ArithmeticError: "type",
+    AttributeError: "type",
+}
+#: what Python raises where a user's operands do not suit
+PYTHON_FAULTS = tuple(_KINDS)
 
 
-@contextmanager
-def faults(span: Span | None, what: str) -> Iterator[None]:
-    """Turns what Python says about a user's operands into FinchErrors."""
-    try:
-        yield
-    except FinchError as error:
-        error.at(span)
-        raise
-    except RecursionError:
-        raise
-    except tuple(kind for kind, _ in _FAULTS) as error:
-        kind = next(name for type, name in _FAULTS if isinstance(error, type))
-        raise FinchError(kind, f"{what} does not take these: {error}", span) from None
+def fault(error: Exception, what: str, span: Span | None) -> FinchError:
+    """What Python says about a user's operands as an error of the user's."""
+    kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
+    return FinchError(kind, f"{what} does not take these: {error}", span)

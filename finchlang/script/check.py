@@ -7,8 +7,9 @@ from typing import Any
 
 from finchlang.rewrite import walk
 from finchlang.script.builtins import BUILTINS
-from finchlang.script.environment import Environment, assigned_names, nodes_below
+from finchlang.script.environment import Environment, Scope, assigned_names, nodes_below
 from finchlang.script.evaluate import Evaluator, RunKernel
+from finchlang.script.evaluate_expressions import Closure
 from finchlang.source import FinchError, Span
 from finchlang.syntax import NOTHING, Kernel, Macro, Node, Script, Variable
 
@@ -48,25 +49,30 @@ class Checker(Evaluator):
             self._fault = error
             raise
 
-    def script(self, node: Script, env: Environment) -> Any:
-        result = None
-        for statement in node.statements:
-            try:
-                result = self.value(statement, env)
-                self._lost -= assigned_names(statement)
-            except FinchError as error:
-                if error is self._fault or error.kind == "interrupted" or not self._checked:
-                    raise
-                self._lost |= assigned_names(statement)
-        return result
+    def script(self, node: Script, scope: Scope) -> Closure:
+        statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))
 
-    def body(self, node: Node, env: Environment) -> bool:
-        return super().body(node, env) and not self._checked
+        def run(env: Environment) -> Any:
+            result = None
+            for statement, written in statements:
+                try:
+                    result = statement(env)
+                    self._lost -= assigned_names(written)
+                except FinchError as error:
+                    if error is self._fault or error.kind == "interrupted" or not self._checked:
+                        raise
+                    self._lost |= assigned_names(written)
+            return result
 
-    def macro(self, node: Macro, env: Environment) -> Any:
-        if node.name == "assert" and self._checked:
-            return None
-        return super().macro(node, env)
+        return run
+
+    def body(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
+        goes_on = super().body(node, scope)
+        return lambda env: goes_on(env) and not self._checked
+
+    def assertion(self, node: Macro, scope: Scope) -> Closure:
+        check = super().assertion(node, scope)
+        return lambda env: None if self._checked else check(env)
 
     def apply(
         self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None

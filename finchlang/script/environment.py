@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from finchlang.syntax import For, Function, Let, Node, Variable
 
 
-class Environment:
-    """A scope in another one, or the outermost (that of a file or the prompt).
+class Scope:
+    """What is known of a scope before anything runs: the names it owns, and the scope it is in.
 
     An inner scope owns the names it was made with: a function its parameters and what it assigns
     to, a `for` its variable. An assignment goes to the nearest scope that owns the name, and
     otherwise to the outermost one, so that a loop at top level changes global variables.
     """
 
-    def __init__(self, parent: Environment | None = None, owned: Iterable[str] = ()):
-        self.parent = parent
-        self.owned = frozenset(owned)
-        self.values: dict[str, Any] = {}
+    def __init__(self, parent: Scope | None = None, owned: Iterable[str] = ()):
+        self.parent, self.owned = parent, frozenset(owned)
 
-    def owner(self, name: str) -> Environment:
+    def owner(self, name: str) -> Scope:
         """The scope that `name` belongs to."""
         scope = self
         while scope.parent is not None and name not in scope.owned:
             scope = scope.parent
         return scope
+
+    def is_local(self, name: str) -> bool:
+        """Whether a scope other than the outermost owns `name`."""
+        return self.owner(name).parent is not None
+
+    def values_with(self, name: str) -> Callable[[Environment], dict[str, Any]]:
+        """Where the value of `name` is kept, as a function of this scope's environment."""
+        owner, scope, path = self.owner(name), self, "values"
+        if owner.parent is None:
+            return attrgetter("outermost.values" if self.parent else path)
+        while scope is not owner:
+            assert scope.parent is not None
+            scope, path = scope.parent, f"parent.{path}"
+        return attrgetter(path)
+
+
+#: the scope of a file or the prompt
+OUTERMOST = Scope()
+
+
+class Environment:
+    """What the names of a scope are bound to while it runs, in the environment of the scope it is
+    in; the outermost one is that of a file or the prompt."""
+
+    __slots__ = ("outermost", "parent", "scope", "values")
+
+    def __init__(
+        self,
+        scope: Scope = OUTERMOST,
+        parent: Environment | None = None,
+        values: dict[str, Any] | None = None,
+    ):
+        self.scope, self.parent = scope, parent
+        self.outermost: Environment = self if parent is None else parent.outermost
+        self.values: dict[str, Any] = {} if values is None else values
+
+    def owner(self, name: str) -> Environment:
+        """The environment that `name` belongs to."""
+        found = self
+        while found.parent is not None and name not in found.scope.owned:
+            found = found.parent
+        return found
 
     def has(self, name: str) -> bool:
         return name in self.owner(name).values
@@ -39,16 +80,12 @@ class Environment:
     def set(self, name: str, value: Any) -> None:
         self.owner(name).values[name] = value
 
-    def is_local(self, name: str) -> bool:
-        """Whether a scope other than the outermost owns `name`."""
-        return self.owner(name).parent is not None
-
     def names(self) -> Iterator[str]:
         """Every name visible here."""
-        scope: Environment | None = self
-        while scope is not None:
-            yield from scope.values
-            scope = scope.parent
+        found: Environment | None = self
+        while found is not None:
+            yield from found.values
+            found = found.parent
 
 
 def assigned_names(node: Node) -> set[str]:

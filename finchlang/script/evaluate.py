@@ -1,45 +1,27 @@
-"""The evaluator of the script stratum: a walk over its tree; constructs mean what Julia's do."""
+"""The evaluator of the script stratum: what statements mean; constructs mean what Julia's do.
+
+A script is turned into closures once (`Evaluator.closure`), which then run in an environment.
+"""
 
 from __future__ import annotations
 
-import difflib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from finchlang.algebra import OPERATORS, Operator, literal_type
-from finchlang.script.builtins import Builtin, level_or_scalar
-from finchlang.script.callables import (
-    PREDEFINED,
-    FinchFunction,
-    LevelName,
-    MaskName,
-    check_call,
-    faults,
-)
-from finchlang.script.environment import Environment, assigned_names
-from finchlang.script.indexing import ALL, set_subscript, subscript
+from finchlang.script.callables import PYTHON_FAULTS, FinchFunction, fault
+from finchlang.script.environment import Environment, Scope, assigned_names
+from finchlang.script.evaluate_calls import Calls, Leave
+from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.indexing import set_subscript
 from finchlang.script.show import kind_of, text
-from finchlang.script.values import (
-    FinchRange,
-    array_literal,
-    dense,
-    is_array,
-    number,
-    on_plain_numbers,
-    operate,
-    plain,
-    truth,
-)
+from finchlang.script.values import FinchRange, dense, is_array, plain, truth
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
-    NOTHING,
     Break,
     Call,
-    Colon,
     Continue,
     For,
     Function,
@@ -61,12 +43,11 @@ from finchlang.syntax import (
     Variable,
     While,
 )
-from finchlang.tensors.formats import LEVELS
-from finchlang.tensors.masks import MaskValue
-from finchlang.types import Type
 
-#: how deeply calls of a script's functions may nest, and the frames of Python's that may take
-CALL_DEPTH, FRAMES = 5_000, 200_000
+#: how many frames of Python's the calls of a script's functions may take
+FRAMES = 200_000
+#: how many scripts are kept ready to run
+SCRIPTS = 256
 
 
 class RunKernel(Protocol):
@@ -75,21 +56,7 @@ class RunKernel(Protocol):
     def __call__(self, kernel: Kernel, environment: Environment, /) -> Any: ...
 
 
-class _Leave(Exception):
-    """`break`, `continue` or `return` on its way to what it leaves."""
-
-    def __init__(self, node: Node, value: Any = None):
-        super().__init__()
-        self.node, self.value = node, value
-
-    def outside(self) -> FinchError:
-        """The error where there is nothing to leave."""
-        word = type(self.node).__name__.lower()
-        where = "a function" if isinstance(self.node, Return) else "a loop"
-        return FinchError("syntax", f"`{word}` stands outside of {where}", self.node.span)
-
-
-class Evaluator:
+class Evaluator(Calls):
     """Evaluates scripts. `run_kernel` does what `@finch` asks for; `output` takes what is printed.
 
     Everything that goes wrong is a FinchError with the place in the script.
@@ -97,10 +64,9 @@ class Evaluator:
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
-        self.depth = 0  # of calls of the script's functions
-        self._literals: dict[int, tuple[Literal, Any]] = {}  # what they are, by identity
         self.output = output or (lambda s: sys.stdout.write(s))
-        self.rules: dict[type[Node], Callable[[Any, Environment], Any]] = {
+        self._ready: dict[int, tuple[Node, Closure]] = {}  # scripts by their identity
+        self.rules: dict[type[Node], Callable[[Any, Scope], Closure]] = {
             Literal: self.literal,
             Variable: self.variable,
             Call: self.call,
@@ -118,20 +84,24 @@ class Evaluator:
             While: self.repeat,
             For: self.iterate,
             Macro: self.macro,
-            Kernel: self.run_kernel,
+            Kernel: self.kernel,
             Return: self.leave,
             Break: self.leave,
             Continue: self.leave,
         }
 
     def evaluate(self, script: Node, environment: Environment) -> Any:
-        """Run a script; the value of its last statement, None if that has none."""
+        """Run a script in the outermost environment; the value of its last statement, None if that
+        has none."""
         limit, self.depth = sys.getrecursionlimit(), 0
         sys.setrecursionlimit(max(limit, FRAMES))
         try:
-            return self.value(script, environment)
-        except _Leave as leave:
+            return self.ready(script, environment.scope)(environment)
+        except Leave as leave:
             raise leave.outside() from None
+        except FinchError as error:
+            error.at(script.span)
+            raise
         except RecursionError:
             raise FinchError("resource", "this is nested too deeply", script.span) from None
         except KeyboardInterrupt:
@@ -139,266 +109,232 @@ class Evaluator:
         finally:
             sys.setrecursionlimit(limit)
 
-    def value(self, node: Node, env: Environment) -> Any:
-        """The value of any node; None for statements without one."""
-        try:
-            return self.rules[type(node)](node, env)
-        except FinchError as error:
-            error.at(node.span)
-            raise
-
-    # ---------------------------------------------------------------- expressions
-
-    def literal(self, node: Literal, env: Environment) -> Any:
-        known = self._literals.get(id(node))
+    def ready(self, script: Node, scope: Scope) -> Closure:
+        """A script as a closure, which is kept in case the same one is run again."""
+        known = self._ready.get(id(script))
         if known is None:
-            found = literal_type(node)
-            value = node.value if found is None else number(node.value, found)
-            known = self._literals[id(node)] = (node, value)
+            if len(self._ready) >= SCRIPTS:
+                del self._ready[next(iter(self._ready))]
+            known = self._ready[id(script)] = script, self.closure(script, scope)
         return known[1]
 
-    def variable(self, node: Variable, env: Environment) -> Any:
-        return self.named(node.name, node.span, env)
+    def closure(self, node: Node, scope: Scope) -> Closure:
+        return self.rules[type(node)](node, scope)
 
-    def named(self, name: str, span: Span | None, env: Environment) -> Any:
-        """What a name stands for: bound in the script, or defined by the language."""
-        scope = env.owner(name)
-        if name in scope.values:
-            return scope.values[name]
-        if scope.parent is not None:
-            message = f"{name} is local to this function and has no value yet"
-            hint = "what a function assigns to is its own: give it a value first, or pass it in"
-            raise FinchError("unknown name", message, span, hint)
-        if name in PREDEFINED:
-            return PREDEFINED[name]
-        close = difflib.get_close_matches(name, {*env.names(), *PREDEFINED}, 1)
-        guess = f"did you mean {close[0]}?" if close else None
-        raise FinchError("unknown name", f"{name} is not defined", span, guess)
+    def script(self, node: Script, scope: Scope) -> Closure:
+        statements = self.closures(node.statements, scope)
 
-    def string(self, node: Text, env: Environment) -> str:
-        parts = [p if isinstance(p, str) else text(self.value(p, env)) for p in node.parts]
-        return "".join(parts)
+        def run(env: Environment) -> Any:
+            result = None
+            for statement in statements:
+                result = statement(env)
+            return result
 
-    def range(self, node: Range, env: Environment) -> FinchRange:
-        step = 1 if node.step is None else self.value(node.step, env)
-        return FinchRange(self.value(node.start, env), step, self.value(node.stop, env))
+        return statements[0] if len(statements) == 1 else run
 
-    def rows(self, node: Rows, env: Environment) -> Any:
-        rows = [[self.value(entry, env) for entry in row] for row in node.rows]
-        return array_literal(rows, node.is_matrix)
+    def kernel(self, node: Kernel, scope: Scope) -> Closure:
+        run_kernel, span = self.run_kernel, node.span
 
-    def group(self, node: Group, env: Environment) -> tuple[Any, ...]:
-        return tuple([self.value(item, env) for item in node.items])
-
-    def subscript(self, node: Subscript, env: Environment) -> Any:
-        return subscript(self.value(node.object, env), self.indices(node, env))
-
-    def indices(self, node: Subscript, env: Environment) -> list[Any]:
-        return [ALL if isinstance(i, Colon) else self.value(i, env) for i in node.indices]
-
-    def parametric(self, node: Parametric, env: Environment) -> LevelName:
-        if node.name not in LEVELS:
-            close = difflib.get_close_matches(node.name, LEVELS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"levels: {', '.join(LEVELS)}"
-            raise FinchError("unknown name", f"there is no level {node.name}", node.span, hint)
-        return LevelName(node.name, tuple([self.value(p, env) for p in node.parameters]))
-
-    # ---------------------------------------------------------------- calls
-
-    def call(self, node: Call | KeywordCall, env: Environment) -> Any:
-        op = node.op
-        if isinstance(op, Variable):
-            if op.name in ("&&", "||", "ifelse") and not env.has(op.name):
-                return self.lazy(op.name, node.args, env)
-            function = self.named(op.name, op.span, env)
-        else:
-            function = self.value(op, env)
-        args = [self.value(arg, env) for arg in node.args]
-        if isinstance(node, KeywordCall):
-            keywords = {name: self.value(value, env) for name, value in node.keywords}
-            return self.apply(function, args, keywords, node.span)
-        return self.applied(function, args, node.span)
-
-    def applied(self, function: Any, args: list[Any], span: Span | None) -> Any:
-        """`function(args...)`, quickly for operators on Python's own numbers."""
-        if type(function) is Operator:
-            quick = on_plain_numbers(function, tuple(map(type, args)))
-            if quick is not None:
-                return quick(args)
-        return self.apply(function, args, {}, span)
-
-    def lazy(self, name: str, args: tuple[Node, ...], env: Environment) -> Any:
-        """`&&`, `||` and `c ? a : b` evaluate only the operands they need."""
-        if len(args) != (3 if name == "ifelse" else 2):
-            raise FinchError("type", f"`{name}` does not take {len(args)} arguments")
-        first = truth(self.value(args[0], env))
-        if name == "ifelse":
-            return self.value(args[1 if first else 2], env)
-        return self.value(args[1], env) if first == (name == "&&") else first
-
-    def apply(
-        self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
-    ) -> Any:
-        """`function(args...; keywords...)`, for whatever can be called."""
-        if isinstance(function, Builtin):
-            with faults(span, f"`{function.usage}`"):
-                if function.prints:
-                    args = [self.output, *args]
-                try:
-                    return function.function(*args, **keywords)
-                except TypeError:
-                    check_call(function, args, keywords)
-                    raise
-        if keywords:
-            raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
-        if isinstance(function, Type):
-            function = OPERATORS[function.name]
-        if isinstance(function, Operator):
-            with faults(span, f"`{function.name}`"):
-                return operate(function, args)
-        if isinstance(function, LevelName):
-            with faults(span, function.name):
-                return level_or_scalar(function.name, function.parameters, tuple(args))
-        if isinstance(function, MaskName):
-            with faults(span, f"`{function.name}`"):
-                return MaskValue(function.name, tuple(args))
-        if isinstance(function, FinchFunction):
-            return self.enter(function, args, span)
-        raise FinchError("type", f"{kind_of(function)} is no function", span)
-
-    def enter(self, function: FinchFunction, args: list[Any], span: Span | None) -> Any:
-        parameters = function.definition.parameters
-        if len(args) != len(parameters):
-            message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
-            raise FinchError("type", message, span)
-        scope = Environment(function.scope, function.locals)
-        for name, arg in zip(parameters, args, strict=True):
-            scope.set(name, arg)
-        if self.depth >= CALL_DEPTH:
-            name = function.definition.name
-            raise FinchError("resource", f"{name} is called more than {CALL_DEPTH} deep", span)
-        self.depth += 1
-        try:
-            result = self.value(function.definition.body, scope)
-        except _Leave as leave:
-            if not isinstance(leave.node, Return):
-                raise leave.outside() from None
-            result = leave.value
-        finally:
-            self.depth -= 1
-        return NOTHING if result is None else result
-
-    # ---------------------------------------------------------------- statements
-
-    def script(self, node: Script, env: Environment) -> Any:
-        result = None
-        for statement in node.statements:
-            result = self.value(statement, env)
-        return result
-
-    def let(self, node: Let, env: Environment) -> Any:
-        value = self.value(node.value, env)
-        if node.op is not None:
-            old = self.value(node.targets[0], env)
-            value = self.applied(self.named(node.op, node.span, env), [old, value], node.span)
-        if len(node.targets) == 1:
-            self.assign(node.targets[0], value, env)
-            return value
-        values = list(self.items(value))
-        if len(values) < len(node.targets):
-            message = f"{len(values)} values are assigned to {len(node.targets)} names"
-            raise FinchError("type", message)
-        for target, item in zip(node.targets, values, strict=False):
-            self.assign(target, item, env)
-        return value
-
-    def assign(self, target: Node, value: Any, env: Environment) -> None:
-        if value is None:
-            raise FinchError("type", "this statement has no value to assign", target.span)
-        if isinstance(target, Variable):
-            env.set(target.name, value)
-            return
-        assert isinstance(target, Subscript)
-        place = self.value(target.object, env), self.indices(target, env)
-        with faults(target.span, "the assignment"):
-            set_subscript(*place, value)
-
-    def function(self, node: Function, env: Environment) -> None:
-        own = {n for n in assigned_names(node.body) if not env.is_local(n)} | {*node.parameters}
-        env.set(node.name, FinchFunction(node, env, frozenset(own)))
-
-    def conditional(self, node: If, env: Environment) -> Any:
-        for condition, body in node.branches:
-            if self.condition(condition, env):
-                return self.value(body, env)
-        return None
-
-    def condition(self, node: Node, env: Environment) -> bool:
-        try:
-            return truth(self.value(node, env))
-        except FinchError as error:
-            error.at(node.span)
-            raise
-
-    def repeat(self, node: While, env: Environment) -> None:
-        with interruptible(node.span):
-            while self.condition(node.condition, env):
-                if not self.body(node.body, env):
-                    break
-
-    def iterate(self, node: For, env: Environment) -> None:
-        with interruptible(node.span):
-            for item in self.items(self.value(node.iterable, env)):
-                scope = Environment(env, (node.variable,))
-                scope.set(node.variable, item)
-                if not self.body(node.body, scope):
-                    break
-
-    def body(self, node: Node, env: Environment) -> bool:
-        """Run a loop's body once; whether the loop goes on."""
-        try:
-            self.value(node, env)
-        except _Leave as leave:
-            if isinstance(leave.node, Return):
+        def kernel(env: Environment) -> Any:
+            try:
+                return run_kernel(node, env)
+            except FinchError as error:
+                error.at(span)
                 raise
-            return isinstance(leave.node, Continue)
-        return True
 
-    def items(self, value: Any) -> Iterator[Any]:
-        if is_array(value):
-            return map(plain, dense(value).flatten(order="F"))
-        if isinstance(value, (FinchRange, tuple, list, str)):
-            return iter(value)
-        raise FinchError("type", f"{kind_of(value)} has no entries to go through")
+        return kernel
 
-    def leave(self, node: Return | Break | Continue, env: Environment) -> Any:
+    # ---------------------------------------------------------------- assignments
+
+    def let(self, node: Let, scope: Scope) -> Closure:
+        """`x = value`; `x += value` is `x = x + value`; `a, b = values`."""
+        span, value = node.span, self.closure(node.value, scope)
+        if node.op is not None:
+            old = self.closure(node.targets[0], scope)
+            value = self.call_by_name(Variable(node.op, span=span), [old, value], span, scope)
+        assignments = [self.assignment(target, scope) for target in node.targets]
+        assign, *others = assignments
+
+        def let(env: Environment) -> Any:
+            found = value(env)
+            assign(env, found)
+            return found
+
+        def let_each(env: Environment) -> Any:
+            found = value(env)
+            values = list(items(found))
+            if len(values) < len(assignments):
+                message = f"{len(values)} values are assigned to {len(assignments)} names"
+                raise FinchError("type", message)
+            for assign, one in zip(assignments, values, strict=False):
+                assign(env, one)
+            return found
+
+        return placed(span, let_each) if others else let
+
+    def assignment(self, target: Node, scope: Scope) -> Callable[[Environment, Any], None]:
+        """What binds a target to a value."""
+        span = target.span
+
+        def check(value: Any) -> None:
+            if value is None:
+                raise FinchError("type", "this statement has no value to assign", span)
+
+        if isinstance(target, Variable):
+            name, values = target.name, scope.values_with(target.name)
+
+            def bind(env: Environment, value: Any) -> None:
+                check(value)
+                values(env)[name] = value
+
+            return bind
+        assert isinstance(target, Subscript)
+        place, indices = self.closure(target.object, scope), self.indices(target, scope)
+
+        def store(env: Environment, value: Any) -> None:
+            check(value)
+            array, at = place(env), [index(env) for index in indices]
+            try:
+                set_subscript(array, at, value)
+            except FinchError as error:
+                error.at(span)
+                raise
+            except PYTHON_FAULTS as error:
+                raise fault(error, "the assignment", span) from None
+
+        return store
+
+    def function(self, node: Function, scope: Scope) -> Closure:
+        own = {n for n in assigned_names(node.body) if not scope.is_local(n)}
+        inner = Scope(scope, own | {*node.parameters})
+        body, values = self.closure(node.body, inner), scope.values_with(node.name)
+
+        def define(env: Environment) -> None:
+            values(env)[node.name] = FinchFunction(node, inner, env, body)
+
+        return define
+
+    # ---------------------------------------------------------------- control
+
+    def conditional(self, node: If, scope: Scope) -> Closure:
+        branches = [(self.condition(c, scope), self.closure(b, scope)) for c, b in node.branches]
+
+        def conditional(env: Environment) -> Any:
+            for holds, body in branches:
+                if holds(env):
+                    return body(env)
+            return None
+
+        return conditional
+
+    def condition(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
+        value, span = self.closure(node, scope), node.span
+
+        def holds(env: Environment) -> bool:
+            try:
+                return truth(value(env))
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        return holds
+
+    def repeat(self, node: While, scope: Scope) -> Closure:
+        holds, goes_on = self.condition(node.condition, scope), self.body(node.body, scope)
+
+        def repeat(env: Environment) -> None:
+            while holds(env) and goes_on(env):
+                pass
+
+        return interruptible(node.span, repeat)
+
+    def iterate(self, node: For, scope: Scope) -> Closure:
+        name, inner = node.variable, Scope(scope, (node.variable,))
+        entries, goes_on = self.closure(node.iterable, scope), self.body(node.body, inner)
+
+        def iterate(env: Environment) -> None:
+            for item in items(entries(env)):
+                if not goes_on(Environment(inner, env, {name: item})):
+                    break
+
+        return interruptible(node.span, placed(node.span, iterate))
+
+    def body(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
+        """What runs a loop's body once, and says whether the loop goes on."""
+        run = self.closure(node, scope)
+
+        def goes_on(env: Environment) -> bool:
+            try:
+                run(env)
+            except Leave as leave:
+                if isinstance(leave.node, Return):
+                    raise
+                return isinstance(leave.node, Continue)
+            return True
+
+        return goes_on
+
+    def leave(self, node: Return | Break | Continue, scope: Scope) -> Closure:
         given = node.value if isinstance(node, Return) else None
-        raise _Leave(node, None if given is None else self.value(given, env))
+        value = None if given is None else self.closure(given, scope)
+
+        def leave(env: Environment) -> Any:
+            raise Leave(node, None if value is None else value(env))
+
+        return leave
 
     # ---------------------------------------------------------------- macros
 
-    def macro(self, node: Macro, env: Environment) -> Any:
-        if node.name == "time":
+    def macro(self, node: Macro, scope: Scope) -> Closure:
+        return {"time": self.timed, "assert": self.assertion, "__DIR__": self.directory}[node.name](
+            node, scope
+        )
+
+    def timed(self, node: Macro, scope: Scope) -> Closure:
+        run = self.closure(node.args[0], scope)
+
+        def timed(env: Environment) -> Any:
             start = time.perf_counter()
-            value = self.value(node.args[0], env)
+            value = run(env)
             self.output(f"  {time.perf_counter() - start:.6f} seconds\n")
             return value
-        if node.name == "__DIR__":
-            source = node.span.source.name if node.span else ""
-            return "." if source.startswith("<") else str(Path(source).parent)
-        assert node.name == "assert"
-        condition, *message = node.args
-        if not self.condition(condition, env):
-            said = condition.span.text if condition.span else "?"
-            what = text(self.value(message[0], env)) if message else said
-            raise FinchError("type", f"assertion failed: {what}", node.span)
-        return None
+
+        return timed
+
+    def assertion(self, node: Macro, scope: Scope) -> Closure:
+        condition, *others = node.args
+        holds, message = self.condition(condition, scope), self.closures(tuple(others), scope)
+        said = condition.span.text if condition.span else "?"
+
+        def check(env: Environment) -> None:
+            if not holds(env):
+                what = text(message[0](env)) if message else said
+                raise FinchError("type", f"assertion failed: {what}", node.span)
+
+        return check
+
+    def directory(self, node: Macro, scope: Scope) -> Closure:
+        source = node.span.source.name if node.span else ""
+        folder = "." if source.startswith("<") else str(Path(source).parent)
+        return lambda env: folder
 
 
-@contextmanager
-def interruptible(span: Span | None) -> Iterator[None]:
+def items(value: Any) -> Iterator[Any]:
+    """The entries of a value, in order."""
+    if isinstance(value, (tuple, FinchRange, list, str)):
+        return iter(value)
+    if is_array(value):
+        return map(plain, dense(value).flatten(order="F"))
+    raise FinchError("type", f"{kind_of(value)} has no entries to go through")
+
+
+def interruptible(span: Span | None, loop: Closure) -> Closure:
     """A loop, which Ctrl-C stops with an error at its place."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise FinchError("interrupted", "stopped in this loop", span) from None
+
+    def run(env: Environment) -> Any:
+        try:
+            return loop(env)
+        except KeyboardInterrupt:
+            raise FinchError("interrupted", "stopped in this loop", span) from None
+
+    return run

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, array_literal, dense, is_array, number, plain, whole
+from finchlang.script.values import FinchRange, array_literal, dense, held, is_array, plain, whole
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -21,7 +20,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     """`value[indices...]`, counted from 1. Raises FinchError "bounds", "dimension" or "type"."""
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
-        return number(value.value, value.format.element_type)
+        return held(value)
     if isinstance(value, (tuple, list, FinchRange, str)):
         (place,) = _places(value, (len(value),), indices)
         if isinstance(place, int):
@@ -75,12 +74,7 @@ def dense_view(value: Any) -> np.ndarray | None:
         body = dense_view(value.body)
         axes = [value.permutation.index(k + 1) for k in range(value.order)]
         return None if body is None else body.transpose(axes)
-    levels = list(value.format.levels())
-    if not all(level.is_dense and not level.arrays for level in levels[:-1]):
-        return None
-    stored = value.storage[-1].get("val")
-    count = math.prod(value.shape)
-    return None if stored is None else stored[:count].reshape(value.shape, order="F")
+    return value.dense_view()
 
 
 def _storable(value: Any, element: Type) -> Any:

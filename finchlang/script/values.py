@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +81,14 @@ def number(value: Any, type: Type) -> Any:
     return value if type in (Int64, Float64, Bool) else type.dtype.type(value)
 
 
+def held(scalar: Scalar) -> Any:
+    """The value of a Scalar as scripts keep numbers."""
+    type = scalar.format.element_type
+    if type is Int64 or type is Float64 or type is Bool:
+        return scalar.value
+    return number(scalar.value, type)
+
+
 def is_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, Tensor, SwizzledTensor)) or is_scipy(value)
 
@@ -95,17 +104,34 @@ def dense(value: Any) -> np.ndarray:
 _PLAIN = {int: Int64, float: Float64, bool: Bool}
 
 
-@lru_cache(maxsize=1024)
-def on_plain_numbers(op: Operator, kinds: tuple[type, ...]) -> Callable[[list[Any]], Any] | None:
-    """What an operator does to Python's own numbers of these types, if the result is one, too."""
-    types = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN)
-    if len(types) < len(kinds) or not op.arity[0] <= len(kinds) <= op.arity[1]:
-        return None
-    try:
-        function, result = _on_types(op, types)
-    except FinchError:  # is said where the operator stands
-        return None
-    return function if result in _PLAIN.values() else None
+class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
+    """What an operator does to Python's own numbers and strings, by their types, if that can be done
+    without looking at them."""
+
+    def __init__(self, op: Operator):
+        self.op = op
+
+    def __missing__(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
+        self[kinds] = self._function(kinds)
+        return self[kinds]
+
+    def _function(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
+        if kinds == (str, str) and self.op.name in ("==", "!="):
+            return operator.eq if self.op.name == "==" else operator.ne
+        types, (low, high) = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN), self.op.arity
+        if len(types) < len(kinds) or not low <= len(kinds) <= high:
+            return None
+        try:
+            function, result = _on_types(self.op, types)
+        except FinchError:  # is said where the operator stands
+            return None
+        return function if result in _PLAIN.values() else None
+
+
+@cache
+def plain_functions(op: Operator) -> PlainFunctions:
+    """The functions of `op` on Python's own numbers."""
+    return PlainFunctions(op)
 
 
 def operate(op: Operator, args: list[Any]) -> Any:
@@ -140,11 +166,11 @@ def _on_numbers(op: Operator, args: list[Any]) -> Any:
         raise FinchError("type", f"`{op.name}` takes {count} arguments, {len(args)} are given")
     types: Any = tuple([type_of_value(a) for a in args])
     function, result = _on_types(op, types)
-    return number(function([t.wrap(a) for t, a in zip(types, args, strict=True)]), result)
+    return number(function(*[t.wrap(a) for t, a in zip(types, args, strict=True)]), result)
 
 
 @lru_cache(maxsize=1024)
-def _on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[[list[Any]], Any], Type]:
+def _on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any], Type]:
     """An operator on numbers of these types as a Python function, and the type of its result."""
     variables = [Var("x", type) for type in types]
     expr = op.build(*variables)

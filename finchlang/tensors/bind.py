@@ -40,6 +40,20 @@ class Bound:
             for part in self.level.levels()
         )
 
+    @cached_property
+    def _modes(self) -> list[slice]:
+        """Which of the tensor's modes each level has."""
+        end, found = self.level.order, []
+        for part, _, _ in self.parts:
+            found.append(slice(end - part.modes, end))
+            end -= part.modes
+        return found
+
+    def sizes(self, shape: tuple[int, ...]) -> list[Any]:
+        """As `Level.sizes`, quickly."""
+        own = [shape[modes] for modes in self._modes]
+        return [one[0] if len(one) == 1 else one or 1 for one in own]
+
     def enter(self, host: Host) -> None:
         """Put what is given from outside into the cells."""
         if self.written:
@@ -110,15 +124,24 @@ def scatter(
     if isinstance(tensor, Scalar):
         tensor.value = outputs[0]
         return
-    order = bound.level.order
-    shape = tuple(outputs[:order])
+    shape = tuple(outputs[: bound.level.order])
     is_same_place = is_same_memory and shape == tensor.shape
     tensor.shape = shape
-    values, given = iter(outputs[order:]), iter(arrays)
+    storage = stored(bound, shape, arrays, outputs)
+    if is_same_place:
+        tensor.set_in_place(storage)
+    else:
+        tensor.storage = storage
+
+
+def stored(
+    bound: Bound, shape: tuple[int, ...], arrays: list[np.ndarray], outputs: list[Any]
+) -> list[dict[str, Any]]:
+    """The storage of a tensor with these arrays, as far as they are in use, and output values."""
+    values, given = iter(outputs[bound.level.order :]), iter(arrays)
     count = 1
     storage: list[dict[str, Any]] = []
-    sizes = bound.level.sizes(tensor.shape)
-    for (part, names, counters), size in zip(bound.parts, sizes, strict=True):
+    for (part, names, counters), size in zip(bound.parts, bound.sizes(shape), strict=True):
         own: dict[str, Any] = {name: next(given) for name in names}
         for name in counters:
             own[name] = next(values)
@@ -128,10 +151,7 @@ def scatter(
         storage.append(own)
         if not part.is_leaf:
             count = part.child_count(own, count, size)
-    if is_same_place:
-        tensor.set_in_place(storage)
-    else:
-        tensor.storage = storage
+    return storage
 
 
 def has_changed_lengths(bound: Bound, tensor: Tensor, sizes: list[Any]) -> bool:

@@ -105,5 +105,8 @@ class Dense(Level):
     def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
         return count * size
 
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return count * size
+
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {}

@@ -242,6 +242,10 @@ class Level:
         """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int | None:
+        """How many coordinates `count` fibers store, if that can be told at once."""
+        return None
+
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
         """Which of the entries of a tensor have a position of their own (None: all). `coordinates`
         has a row for each mode of the tensor; this level's last is mode `mode`, from 1. Raises

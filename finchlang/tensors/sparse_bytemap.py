@@ -263,6 +263,9 @@ class SparseByteMap(Level):
     def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
         return count * size
 
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ptr"][count])
+
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {"ptr": count + 1, "idx": int(storage["ptr"][count]), "tbl": count * size}
 

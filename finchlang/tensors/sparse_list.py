@@ -106,6 +106,9 @@ class SparseList(Counted):
     def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
         return int(storage["ptr"][count])
 
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ptr"][count])
+
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {"ptr": count + 1, "idx": int(storage["ptr"][count])}
 

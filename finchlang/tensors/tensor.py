@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,18 @@ from finchlang.types import Int64, type_of_dtype
 MAX_DIMENSION = 2**62
 
 
+class Place:
+    """Where a tensor's arrays are in memory, with any spare room, once that `is_known`: the `regions`
+    (address, bytes) of each, in order, and the `words` that tell a kernel."""
+
+    __slots__ = ("is_known", "regions", "words")
+
+    def __init__(self) -> None:
+        self.is_known = False
+        self.regions: list[tuple[int, int]] = []
+        self.words: list[int] = []
+
+
 class Tensor:
     """A tensor: `format` (a Level), `shape` (a size for each mode), and `storage`, one dict of
     arrays and counters for each level, outermost first, as the levels' docstrings describe them.
@@ -31,6 +44,7 @@ class Tensor:
 
     #: memory for a kernel that makes it anew (`calling/renewal.py`)
     spare: Any = None
+    _make_out: Callable[[], list[dict[str, Any]]] | None
 
     def __init__(self, format: Level | str, *shape: int):
         self.format = parse_format(format) if isinstance(format, str) else format
@@ -46,16 +60,25 @@ class Tensor:
     def storage(self) -> list[dict[str, Any]]:
         """The arrays and counters of each level: another list whenever anything about them is
         another than before, but what the arrays hold."""
+        if self._make_out is not None:
+            self._storage, self._make_out = self._make_out(), None
         return self._storage
 
     @storage.setter
     def storage(self, storage: list[dict[str, Any]]) -> None:
         #: what stays the same as long as the arrays begin at the same places in memory
-        self._storage, self.place = storage, object()
+        self.place = Place()
+        self.set_in_place(storage)
 
     def set_in_place(self, storage: list[dict[str, Any]]) -> None:
         """Other lengths and counters, in the same memory."""
-        self._storage = storage
+        self._storage, self._make_out = storage, None
+        #: what stays the same as long as `storage` is
+        self.state = object()
+
+    def change_later(self, make_out: Callable[[], list[dict[str, Any]]]) -> None:
+        """Other lengths and counters, in the same memory, which `make_out` gives if need be."""
+        self._make_out, self.state = make_out, object()
 
     @classmethod
     def from_storage(
@@ -148,10 +171,21 @@ class Tensor:
 
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
+        view = self.dense_view()
+        if view is not None:
+            return view.copy(order="F")
         coordinates, values = self.entries()
         array = np.full(self.shape, self.fill, self.dtype, order="F")
         array[tuple(coordinates)] = values if self.order else values[0]
         return array
+
+    def dense_view(self) -> np.ndarray | None:
+        """An array over the tensor's memory if that is dense in every mode; else None."""
+        *levels, leaf = self.format.levels()
+        if not isinstance(leaf, Element) or not all(isinstance(lv, Dense) for lv in levels):
+            return None
+        values = self.storage[-1]["val"][: math.prod(self.shape)]
+        return values.reshape(self.shape, order="F")
 
     def to_scipy(self) -> Any:
         """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order.
@@ -174,13 +208,27 @@ class Tensor:
 
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
+        *levels, _ = self.format.levels()
+        merges = any([level.merges for level in levels])
+        if not merges and all([type(level).select is Level.select for level in levels]):
+            count = self._count_listed(levels)
+            return len(self._places()[1]) if count is None else count
         coordinates, positions = self._places()
-        kinds = [type(level) for level in self.format.levels()]
-        if not any(kind.merges or kind.select is not Level.select for kind in kinds):
-            return len(positions)
         values = self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
-        return len(np.unique(own)) if any(lv.merges for lv in self.format.levels()) else len(own)
+        return len(np.unique(own)) if merges else len(own)
+
+    def _count_listed(self, levels: list[Level]) -> int | None:
+        """How many coordinates the last level stores, if the levels can tell without unpacking."""
+        count = positions = 1
+        for level, storage, size in zip(
+            levels, self.storage, self.format.sizes(self.shape), strict=False
+        ):
+            stored = level.count_listed(storage, positions, size) if count == positions else None
+            if stored is None:  # or only some fibers are in use
+                return None
+            count, positions = stored, level.child_count(storage, positions, size)
+        return count
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Which of the entries have a position of their own in the storage."""

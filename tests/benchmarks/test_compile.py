@@ -92,8 +92,9 @@ def test_call(meter):
     text = PROGRAMS["CSC"]
     session.run(text)
     assert np.allclose(session["y"], A @ np.ones(10))
-    [(_, compiled)] = session._kernels.values()
-    address, entry = compiled._caller.frame.address, compiled.native.entry
+    [site] = session._sites.values()
+    [plan] = site._plans.values()
+    address, entry = plan.caller.frame.address, plan.kernel.native.entry
     samples, count = [], 200
     for _ in range(50):
         start = process_time()

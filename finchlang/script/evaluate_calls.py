@@ -1,0 +1,203 @@
+"""What calls in the script stratum mean: of operators, of built-in functions, and of the script's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from finchlang.algebra import OPERATORS, Operator
+from finchlang.script.builtins import Builtin, level_or_scalar
+from finchlang.script.callables import (
+    PREDEFINED,
+    PYTHON_FAULTS,
+    FinchFunction,
+    LevelName,
+    MaskName,
+    check_call,
+    fault,
+)
+from finchlang.script.environment import Environment, Scope
+from finchlang.script.evaluate_expressions import Closure, Expressions, placed
+from finchlang.script.show import kind_of
+from finchlang.script.values import operate, plain_functions, truth
+from finchlang.source import FinchError, Span
+from finchlang.syntax import NOTHING, Break, Call, Continue, KeywordCall, Return, Variable
+from finchlang.tensors.masks import MaskValue
+from finchlang.types import Type
+
+#: how deeply calls of a script's functions may nest
+CALL_DEPTH = 5_000
+
+
+class Leave(Exception):
+    """`break`, `continue` or `return` on its way to what it leaves."""
+
+    def __init__(self, node: Return | Break | Continue, value: Any = None):
+        super().__init__()
+        self.node, self.value = node, value
+
+    def outside(self) -> FinchError:
+        """The error where there is nothing to leave."""
+        word = type(self.node).__name__.lower()
+        where = "a function" if isinstance(self.node, Return) else "a loop"
+        return FinchError("syntax", f"`{word}` stands outside of {where}", self.node.span)
+
+
+class Calls(Expressions):
+    """Calls as closures. `output` takes what is printed."""
+
+    output: Callable[[str], Any]
+    depth = 0  # of calls of the script's functions
+
+    def call(self, node: Call | KeywordCall, scope: Scope) -> Closure:
+        op, span = node.op, node.span
+        arguments = self.closures(node.args, scope)
+        if isinstance(node, KeywordCall):
+            given = [(name, self.closure(value, scope)) for name, value in node.keywords]
+            called = self.closure(op, scope)
+
+            def call_with_keywords(env: Environment) -> Any:
+                function, args = called(env), [arg(env) for arg in arguments]
+                return self.apply(function, args, {n: value(env) for n, value in given}, span)
+
+            return placed(span, call_with_keywords)
+        if isinstance(op, Variable):
+            return self.call_by_name(op, arguments, span, scope)
+        return self.call_of(self.closure(op, scope), arguments, span)
+
+    def call_of(self, called: Closure, arguments: list[Closure], span: Span | None) -> Closure:
+        """A call of whatever `called` gives."""
+
+        def call(env: Environment) -> Any:
+            try:
+                return self.apply(called(env), [arg(env) for arg in arguments], {}, span)
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        return call
+
+    def call_by_name(
+        self, op: Variable, arguments: list[Closure], span: Span | None, scope: Scope
+    ) -> Closure:
+        """A call of what `op` names: unless the script has bound the name, of what the language
+        means by it."""
+        bound = self.call_of(self.named(op.name, op.span, scope), arguments, span)
+        meant = PREDEFINED.get(op.name)
+        if op.name in ("&&", "||", "ifelse"):
+            own = placed(span, lazy(op.name, arguments))
+        elif isinstance(meant, Operator):
+            own = self.call_operator(meant, arguments, span)
+        else:
+            return bound
+        if scope.is_local(op.name):
+            return bound
+        name, values = op.name, scope.values_with(op.name)
+        return lambda env: bound(env) if name in values(env) else own(env)
+
+    def call_operator(self, op: Operator, arguments: list[Closure], span: Span | None) -> Closure:
+        """An operator of the table: at once on Python's own numbers."""
+        functions = plain_functions(op)
+
+        def call(env: Environment) -> Any:
+            try:
+                args = [arg(env) for arg in arguments]
+                function = functions[tuple(map(type, args))]
+                return self.apply(op, args, {}, span) if function is None else function(*args)
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        def call_of_two(env: Environment) -> Any:
+            try:
+                a, b = left(env), right(env)
+                function = functions[type(a), type(b)]
+                return self.apply(op, [a, b], {}, span) if function is None else function(a, b)
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        if len(arguments) != 2:
+            return call
+        left, right = arguments
+        return call_of_two
+
+    def apply(
+        self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
+    ) -> Any:
+        """`function(args...; keywords...)`, for whatever can be called."""
+        if isinstance(function, Builtin):
+            return self.apply_builtin(function, args, keywords, span)
+        if keywords:
+            raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
+        if isinstance(function, FinchFunction):
+            return self.enter(function, args, span)
+        if isinstance(function, Type):
+            function = OPERATORS[function.name]
+        try:
+            if isinstance(function, Operator):
+                return operate(function, args)
+            if isinstance(function, LevelName):
+                return level_or_scalar(function.name, function.parameters, tuple(args))
+            if isinstance(function, MaskName):
+                return MaskValue(function.name, tuple(args))
+        except PYTHON_FAULTS as error:
+            name = function.name if isinstance(function, LevelName) else f"`{function.name}`"
+            raise fault(error, name, span) from None
+        raise FinchError("type", f"{kind_of(function)} is no function", span)
+
+    def apply_builtin(
+        self, function: Builtin, args: list[Any], keywords: dict[str, Any], span: Span | None
+    ) -> Any:
+        if function.prints:
+            args = [self.output, *args]
+        try:
+            return function.function(*args, **keywords)
+        except PYTHON_FAULTS as error:
+            if isinstance(error, TypeError):
+                check_call(function, args, keywords)
+            raise fault(error, f"`{function.usage}`", span) from None
+
+    def enter(self, function: FinchFunction, args: list[Any], span: Span | None) -> Any:
+        """A call of one of the script's functions."""
+        parameters = function.definition.parameters
+        if len(args) != len(parameters):
+            message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
+            raise FinchError("type", message, span)
+        if self.depth >= CALL_DEPTH:
+            name = function.definition.name
+            raise FinchError("resource", f"{name} is called more than {CALL_DEPTH} deep", span)
+        values = dict(zip(parameters, args, strict=True))
+        self.depth += 1
+        try:
+            result = function.body(Environment(function.scope, function.parent, values))
+        except Leave as leave:
+            if not isinstance(leave.node, Return):
+                raise leave.outside() from None
+            result = leave.value
+        finally:
+            self.depth -= 1
+        return NOTHING if result is None else result
+
+
+def lazy(name: str, operands: list[Closure]) -> Closure:
+    """`&&`, `||` and `c ? a : b` evaluate only the operands they need."""
+    count = 3 if name == "ifelse" else 2
+    if len(operands) != count:
+
+        def refuse(env: Environment) -> Any:
+            raise FinchError("type", f"`{name}` does not take {len(operands)} arguments")
+
+        return refuse
+    first, second, third = operands[0], operands[1], operands[-1]
+
+    def choose(env: Environment) -> Any:
+        return second(env) if truth(first(env)) else third(env)
+
+    def both(env: Environment) -> Any:
+        return truth(first(env)) and second(env)
+
+    def either(env: Environment) -> Any:
+        return truth(first(env)) or second(env)
+
+    return {"ifelse": choose, "&&": both, "||": either}[name]

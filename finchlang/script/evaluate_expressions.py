@@ -1,0 +1,150 @@
+"""What names and simple expressions of the script stratum mean, as closures over an environment."""
+
+from __future__ import annotations
+
+import difflib
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from finchlang.algebra import literal_type
+from finchlang.script.callables import PREDEFINED, LevelName
+from finchlang.script.environment import Environment, Scope
+from finchlang.script.indexing import ALL, subscript
+from finchlang.script.show import text
+from finchlang.script.values import FinchRange, array_literal, number
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    Colon,
+    Group,
+    Literal,
+    Node,
+    Parametric,
+    Range,
+    Rows,
+    Subscript,
+    Text,
+    Variable,
+)
+from finchlang.tensors.formats import LEVELS
+
+#: a part of a script, ready to run: gives its value, None for statements without one
+Closure = Callable[[Environment], Any]
+
+
+class Expressions:
+    """Turns nodes into closures. Each method says what one construct means: it is given the node and
+    the scope that the node stands in, and goes through what is below once, not at each run."""
+
+    @abstractmethod
+    def closure(self, node: Node, scope: Scope) -> Closure:
+        """Any node as a closure; its errors have a place."""
+
+    def closures(self, nodes: tuple[Node, ...], scope: Scope) -> list[Closure]:
+        return [self.closure(node, scope) for node in nodes]
+
+    def literal(self, node: Literal, scope: Scope) -> Closure:
+        type = literal_type(node)
+        value = node.value if type is None else number(node.value, type)
+        return lambda env: value
+
+    def variable(self, node: Variable, scope: Scope) -> Closure:
+        return self.named(node.name, node.span, scope)
+
+    def named(self, name: str, span: Span | None, scope: Scope) -> Closure:
+        """What a name stands for: bound in the script, or defined by the language."""
+        values, is_local = scope.values_with(name), scope.is_local(name)
+
+        def value(env: Environment) -> Any:
+            try:
+                return values(env)[name]
+            except KeyError:
+                if name in PREDEFINED and not is_local:
+                    return PREDEFINED[name]
+                raise _unknown(name, span, is_local, env) from None
+
+        return value
+
+    def string(self, node: Text, scope: Scope) -> Closure:
+        parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
+
+        def string(env: Environment) -> str:
+            return "".join([p if isinstance(p, str) else text(p(env)) for p in parts])
+
+        return placed(node.span, string)
+
+    def range(self, node: Range, scope: Scope) -> Closure:
+        step = Literal(1) if node.step is None else node.step
+        first, start, stop = self.closures((step, node.start, node.stop), scope)
+
+        def range(env: Environment) -> FinchRange:
+            step = first(env)
+            return FinchRange(start(env), step, stop(env))
+
+        return placed(node.span, range)
+
+    def rows(self, node: Rows, scope: Scope) -> Closure:
+        rows, is_matrix = [self.closures(row, scope) for row in node.rows], node.is_matrix
+
+        def array(env: Environment) -> Any:
+            return array_literal([[entry(env) for entry in row] for row in rows], is_matrix)
+
+        return placed(node.span, array)
+
+    def group(self, node: Group, scope: Scope) -> Closure:
+        items = self.closures(node.items, scope)
+        return lambda env: tuple([item(env) for item in items])
+
+    def subscript(self, node: Subscript, scope: Scope) -> Closure:
+        value, indices = self.closure(node.object, scope), self.indices(node, scope)
+        span = node.span
+
+        def entry(env: Environment) -> Any:
+            try:
+                return subscript(value(env), [index(env) for index in indices])
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        return entry
+
+    def indices(self, node: Subscript, scope: Scope) -> list[Closure]:
+        return [
+            (lambda env: ALL) if isinstance(index, Colon) else self.closure(index, scope)
+            for index in node.indices
+        ]
+
+    def parametric(self, node: Parametric, scope: Scope) -> Closure:
+        name, span, parameters = node.name, node.span, self.closures(node.parameters, scope)
+
+        def level(env: Environment) -> LevelName:
+            if name in LEVELS:
+                return LevelName(name, tuple([parameter(env) for parameter in parameters]))
+            close = difflib.get_close_matches(name, LEVELS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"levels: {', '.join(LEVELS)}"
+            raise FinchError("unknown name", f"there is no level {name}", span, hint)
+
+        return level
+
+
+def placed(span: Span | None, run: Closure) -> Closure:
+    """`run`, whose errors are placed at `span` unless they have a place already."""
+
+    def placed_run(env: Environment) -> Any:
+        try:
+            return run(env)
+        except FinchError as error:
+            error.at(span)
+            raise
+
+    return placed_run
+
+
+def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> FinchError:
+    if is_local:
+        message = f"{name} is local to this function and has no value yet"
+        hint = "what a function assigns to is its own: give it a value first, or pass it in"
+        return FinchError("unknown name", message, span, hint)
+    close = difflib.get_close_matches(name, {*env.names(), *PREDEFINED}, 1)
+    guess = f"did you mean {close[0]}?" if close else None
+    return FinchError("unknown name", f"{name} is not defined", span, guess)
