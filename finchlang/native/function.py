@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from finchlang.host.ir import Buffer, Cell, Const, Expr, For, Op, Residual, Var, While
-from finchlang.native.analysis import is_heavy
+from finchlang.host.ir import Buffer, Cell, Const, Expr, Fail, For, Op, Residual, Var, While
+from finchlang.native.analysis import is_heavy, walk
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.layout import layout_of
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
@@ -36,7 +36,8 @@ class FunctionText(ABC):
         self.locals: list[str] = []
         self.count = 0
         self.block = "start"
-        self.failures = {id(fail): k for k, fail in enumerate(self.layout.failures)}
+        fails = (s for s in walk(residual.body) if isinstance(s, Fail))
+        self.failures = {id(fail): number for number, fail in enumerate(fails)}
         self.loops: list[For | While] = []  # around the current statement, the outermost first
         self.read: set[Expr] = set()  # what they have read from arrays
         self.exits: set[int] = set()
