@@ -35,6 +35,7 @@ SCATTER = "for i = _\n y[k[i]] += s[i]\nend"
         ("for j = _, i = _\n y[i] += A[i, j] * x[j]\nend", []),
         ("for j = _, i = _\n y[i] += A[i, j] * s[j]\nend", ["y_val"]),
         ("t .= 0; for i = _\n t[i] = 2 * s[i]\nend", []),  # appended to
+        (SCATTER + "; for i = _\n x[i] += 1\nend", []),  # there is as much to do elsewhere
         ("F .= false; for i = _\n F[k[i]] |= s[i] > 0\nend", ["F_tbl1"]),
         ("y[1] += x[1]", []),
     ],

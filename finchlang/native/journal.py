@@ -1,5 +1,5 @@
-"""Journals: where a kernel visits few entries of an array, each store notes what it overwrites, so that a
-call that fails can put that back, and the array need not be saved whole before each call.
+"""Journals: where a kernel may visit few entries of an array, each store notes what it overwrites, so
+that a call that fails can put that back, and the array need not be saved whole before each call.
 
 For a buffer with a journal a kernel has two more: `at`, whose entry 0 says for how many stores there
 is room (less than 0: nothing is noted), and `was`. A store puts its place and what was there into
@@ -31,6 +31,7 @@ from finchlang.host.ir import (
     Var,
     While,
 )
+from finchlang.native.analysis import walk
 from finchlang.types import Int64
 
 #: the message of the failure that only says that a journal has no room left
@@ -57,40 +58,52 @@ def with_journals(residual: Residual) -> tuple[Residual, dict[int, int]]:
 
 
 def scattered(residual: Residual) -> list[Buffer]:
-    """The buffers whose stores are in no loop over a whole dimension, nor over any other range that
-    is known when the kernel begins: these may be few. None that is appended to."""
+    """The buffers that a journal is for: those stored to in loops, neither appended to nor sorted nor
+    filled, of a program that goes over no whole dimension. One that does has as much to do anyway
+    as to save arrays whole, and much to do again if a journal turns out to be full."""
+    if any(isinstance(s, For) and _is_dimension(s, residual) for s in walk(residual.body)):
+        return []
     stored: set[Buffer] = set()
-    whole: set[Buffer] = set()
+    others: set[Buffer] = set()
 
-    def is_known(expr: Expr) -> bool:
-        if isinstance(expr, Op):
-            return all(map(is_known, expr.args))
-        if isinstance(expr, Var) and expr.definition is not None:
-            return is_known(expr.definition)
-        return isinstance(expr, Const) or expr in residual.inputs
-
-    def visit(code: Code, loops: str = "none", in_branch: bool = False) -> None:
+    def visit(code: Code, in_loop: bool = False, in_branch: bool = False) -> None:
         for statement in code.statements:
             match statement:
-                case Store(buffer) if loops != "none":
-                    (whole if loops == "whole" else stored).add(buffer)
-                case Grow(buffer) if loops != "none":
-                    whole.add(buffer)
+                case Store(buffer) if in_loop:
+                    stored.add(buffer)
+                case Grow(buffer) if in_loop:
+                    others.add(buffer)
                 case Sort(buffer):
-                    whole.add(buffer)
-                case Fill(buffer) if not in_branch:  # in one, it is for memory that is new
-                    whole.add(buffer)
+                    others.add(buffer)
+                case Fill(buffer) if in_loop or not in_branch:  # else it is for memory that is new
+                    others.add(buffer)
                 case If(_, then, otherwise):
-                    visit(then, loops, True)
-                    visit(otherwise, loops, True)
+                    visit(then, in_loop, True)
+                    visit(otherwise, in_loop, True)
                 case While(_, _, body):
-                    visit(body, "whole" if loops == "whole" else "some", in_branch)
-                case For(_, start, stop, body):
-                    is_whole = loops == "whole" or (is_known(start) and is_known(stop))
-                    visit(body, "whole" if is_whole else "some", in_branch)
+                    visit(body, True, in_branch)
+                case For(_, _, _, body):
+                    visit(body, in_loop or not _is_constant(statement), in_branch)
 
     visit(residual.body)
-    return [buffer for buffer in residual.buffers if buffer in stored - whole]
+    return [buffer for buffer in residual.buffers if buffer in stored - others]
+
+
+def _is_dimension(loop: For, residual: Residual) -> bool:
+    """Whether the loop's range depends on nothing but what the program is given."""
+
+    def is_given(expr: Expr) -> bool:
+        if isinstance(expr, Op):
+            return all(map(is_given, expr.args))
+        if isinstance(expr, Var) and expr.definition is not None:
+            return is_given(expr.definition)
+        return isinstance(expr, Const) or expr in residual.inputs
+
+    return not _is_constant(loop) and is_given(loop.start) and is_given(loop.stop)
+
+
+def _is_constant(loop: For) -> bool:
+    return isinstance(loop.start, Const) and isinstance(loop.stop, Const)
 
 
 def _noting(code: Code, journals: dict[Buffer, Journal]) -> Code:

@@ -9,9 +9,9 @@ import numpy as np
 #: An array of fewer bytes is quicker copied than a journal is kept.
 SMALL = 1 << 14
 #: A journal has room for one in so many of the array's entries, and not for more than `MOST`.
-SHARE, MOST = 8, 1 << 14
+SHARE, MOST = 8, 1 << 13
 #: After a journal was full its array is copied this often, then twice as often, up to so many times.
-PATIENCE = 1, 64
+PATIENCE = 1, 16
 
 #: what a kernel is given for a journal that is not kept
 OFF = np.array([-1], np.int64)
