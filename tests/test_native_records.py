@@ -3,6 +3,7 @@ normalised and staged, and does the same; whatever determines a kernel tells it 
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -272,3 +273,16 @@ def test_a_record_is_plain_text(work: Work, tmp_path: Path) -> None:
     spmv()
     [record] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
     assert json.loads(record.read_bytes()[HEAD:])["tensors"] == {"y": "y", "A": "A", "x": "x"}
+
+
+def test_staging_leaves_garbage_collection_as_it_was(work: Work) -> None:
+    for is_enabled in (True, False):
+        (gc.enable if is_enabled else gc.disable)()
+        try:
+            spmv("\n" * is_enabled + SPMV)
+            assert "staged" in work.take() and gc.isenabled() == is_enabled
+            with pytest.raises(FinchError), kernel_module._no_collection():
+                raise FinchError("type", "found while staging")
+            assert gc.isenabled() == is_enabled
+        finally:
+            gc.enable()

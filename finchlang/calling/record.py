@@ -45,7 +45,7 @@ class Place:
         content = self.cache.get(self.key)
         try:
             return None if content is None else _decoded(json.loads(content), self.sources)
-        except (ValueError, TypeError, LookupError, FinchError):
+        except (ValueError, TypeError, LookupError, AttributeError, FinchError):
             return None
 
     def keep(self, record: Record) -> None:
@@ -142,7 +142,7 @@ def _encoded(record: Record, sources: list[Source]) -> dict[str, Any]:
 
 
 def _decoded(given: dict[str, Any], sources: list[Source]) -> Record:
-    """Raises ValueError, TypeError, LookupError or FinchError for what `_encoded` does not give."""
+    """Raises one of the errors that `recall` expects for what `_encoded` does not give."""
 
     def types(names: list[str]) -> tuple[Type, ...]:
         return tuple([TYPES[name] for name in names])
