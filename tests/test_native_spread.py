@@ -68,6 +68,18 @@ def test_a_masked_histogram(format: str) -> None:
     np.testing.assert_array_equal(result(MASKED, tensors, "y"), expected)
 
 
+@pytest.mark.parametrize("length", [3, 4, 9])
+def test_a_fill_that_goes_into_the_loop(length: int) -> None:
+    """Steps that are taken together fill their own entries, too."""
+    x = np.arange(length) % 2 + 1
+    z = Tensor("Dense(Element(0))", length)
+    z.storage[1]["val"][:] = 9
+    tensors = {"x": tensor(x, "Dense(Element(0))"), "y": tensor(np.zeros(3), "Dense(Element(0))")}
+    text = "z .= 7; for i=_ if x[i] > 1 z[i] += 1 end; y[x[i]] += 1 end"
+    expected = np.where(x > 1, 8, 7)
+    np.testing.assert_array_equal(result(text, tensors | {"z": z}, "z"), expected)
+
+
 @pytest.mark.parametrize("length", [6, 7, 8, 9, 10])
 def test_a_place_that_there_is_not(length: int) -> None:
     """Each of the steps that are taken together says what is wrong with its own place."""

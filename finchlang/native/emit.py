@@ -268,16 +268,7 @@ class _Function(Spreading):
         self.jump(body)
         self.start(body)
         self.do(f"{i} = phi i64 [ {first}, %{before} ], [ {next_i}, %{latch} ]")
-        known = len(self.bound)
-        self.bind(statement.variable, i)
-        fill = self.forwarded.get(id(statement))
-        if fill is not None:
-            place = self.new(f"sub i64 {i}, 1")
-            self.store(fill.buffer, place, self.value(fill.value))
-        self.loops.append(statement)
-        self.emit_code(statement.body)
-        self.loops.pop()
-        self.forget(known)
+        self.emit_step(statement, i)
         if polls:
             self.spend("1")
             self.poll_if_spent(latch)
@@ -288,6 +279,19 @@ class _Function(Spreading):
         at_last = self.new(f"icmp eq i64 {i}, {last}")
         self.do(f"br i1 {at_last}, label %{done}, label %{body}{self.hint(statement)}")
         self.start(done)
+
+    def emit_step(self, loop: ir.For, i: str) -> None:
+        """One step of `loop`, at `i`."""
+        known = len(self.bound)
+        self.bind(loop.variable, i)
+        fill = self.forwarded.get(id(loop))
+        if fill is not None:
+            place = self.new(f"sub i64 {i}, 1")
+            self.store(fill.buffer, place, self.value(fill.value))
+        self.loops.append(loop)
+        self.emit_code(loop.body)
+        self.loops.pop()
+        self.forget(known)
 
     def hint(self, loop: ir.For) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""

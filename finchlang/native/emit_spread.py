@@ -30,14 +30,14 @@ def spread_sums(loop: Stmt) -> dict[Buffer, set[int]]:
     """The arrays of integers of which `loop` uses an entry only to add to it, with those of its
     innermost counted loops (by id) that do so at places which they have read."""
     statements = tuple(walk(Code((loop,))))
-    touched = {s.buffer for s in statements if isinstance(s, Store) and s.buffer.type.is_integer}
+    stores = [s for s in statements if isinstance(s, Store) and s.buffer.type.is_integer]
     found: dict[Buffer, set[int]] = {}
-    for buffer in touched:
+    for buffer in dict.fromkeys(s.buffer for s in stores):
         sums = [s for code in _codes(loop) for s in _sums(code, buffer)]
         uses = [s for s in statements if getattr(s, "buffer", None) is buffer]
         if len(uses) != 2 * len(sums):
             continue
-        inside = {v for load, store in sums for v in _bound(load, store)}
+        inside = {v for load, store in sums for v in (load.variable, store.value)}
         if sum(_mentions(s, inside) for s in statements) != _EXPECTED * len(sums):
             continue
         places = {id(load): load.index for load, _ in sums}
@@ -80,22 +80,21 @@ def _sums(code: Code, buffer: Buffer) -> Iterator[tuple[Load, Store]]:
 
 
 def _adds(sum: Op, entry: Expr) -> bool:
-    return sum.name == "add" and (sum.args[0] is entry) != (sum.args[1] is entry)
-
-
-def _bound(load: Load, store: Store) -> tuple[Expr, Expr]:
-    return load.variable, store.value
+    """Whether `sum` is the entry and something else."""
+    is_there = [_has(arg, {entry}) for arg in sum.args]
+    return sum.name == "add" and entry in sum.args and is_there.count(True) == 1
 
 
 def _mentions(statement: Stmt, variables: set[Expr]) -> bool:
     """Whether the expressions of `statement` itself have some of the variables in them."""
+    names = (f.name for f in fields(statement) if f.name != "variable")
+    return any(_has(getattr(statement, name), variables) for name in names)
 
-    def has(expr: object) -> bool:
-        if isinstance(expr, (Op, tuple)):
-            return any(map(has, expr.args if isinstance(expr, Op) else expr))
-        return expr in variables if isinstance(expr, Var) else False
 
-    return any(has(getattr(statement, f.name)) for f in fields(statement) if f.name != "variable")
+def _has(part: object, variables: set[Expr]) -> bool:
+    if isinstance(part, (Op, tuple)):
+        return any(_has(p, variables) for p in (part.args if isinstance(part, Op) else part))
+    return isinstance(part, Var) and part in variables
 
 
 def _is_data_dependent(code: Code, places: dict[int, Expr]) -> bool:
@@ -127,8 +126,8 @@ class Spreading(Polling):
         """As `count_up`, one step at a time."""
 
     @abstractmethod
-    def emit_code(self, code: Code) -> None:
-        """The statements of `code`; what they bind is forgotten behind them."""
+    def emit_step(self, loop: For, i: str) -> None:
+        """One step of `loop`, at `i`."""
 
     def begin_spreading(self, statement: Stmt) -> bool:
         """Before an outermost loop: tables for the sums in it; says whether there are any."""
@@ -197,25 +196,20 @@ class Spreading(Polling):
     def _count_by_tables(self, statement: For, first: str, last: str) -> None:
         """The loop from `first` to `last`, as many steps at a time as there are tables, and then
         those that are left."""
-        test, body, rest, one, end = self.labels("test", "body", "rest", "one", "end")
+        names = ("test", "body", "latch", "rest", "one", "end")
+        test, body, latch, rest, one, end = self.labels(*names)
         before, i, next_i = self.block, self.name(), self.name()
         self.jump(test)
         self.start(test)
-        latch = f"latch{self.count}"
         self.do(f"{i} = phi i64 [ {first}, %{before} ], [ {next_i}, %{latch} ]")
         reach = self.new(f"add nsw i64 {i}, {TABLES - 1}")
         self.choose(self.new(f"icmp sle i64 {reach}, {last}"), body, rest)
         self.start(body)
-        self.loops.append(statement)
+        own = {buffer: self.arrays[buffer] for buffer in self.tables}
         for number in range(TABLES):
-            own = {b: self.arrays[b] for b in self.tables}
             self.arrays.update({b: tables[number] for b, tables in self.tables.items()})
-            known = len(self.bound)
-            self.bind(statement.variable, self.new(f"add nsw i64 {i}, {number}"))
-            self.emit_code(statement.body)
-            self.forget(known)
-            self.arrays.update(own)
-        self.loops.pop()
+            self.emit_step(statement, self.new(f"add nsw i64 {i}, {number}"))
+        self.arrays.update(own)
         self.jump(latch)
         self.start(latch)
         self.do(f"{next_i} = add nsw i64 {i}, {TABLES}")
