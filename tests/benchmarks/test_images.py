@@ -122,6 +122,7 @@ def expert_run_erosion(on, expected):
     return erode
 
 
+WORDS = "Dense(Dense(Element(0x0000000000000000)))"
 BITS = """@finch begin
     output .= 0
     for y = _
@@ -158,13 +159,14 @@ def test_erosion_bits(meter, name):
     bytes = image(name)
     on, m = bytes >= 128, bytes.shape[1]
     expected, words = eroded(on), packed(on)
-    once, twice = np.zeros_like(words), np.zeros_like(words)
     session = Session()
-    session["input"], session["once"], session["twice"] = words.T, once.T, twice.T
-    session["tmp"] = np.zeros(words.shape[1], np.uint64)
+    session["input"] = words.T
+    session["once"], session["twice"] = Tensor(WORDS, 0, 0), Tensor(WORDS, 0, 0)
+    session["tmp"] = Tensor("Dense(Element(0x0000000000000000))", words.shape[1])
     program = BITS.replace("output", "once") + "\n"
     program += BITS.replace("input", "once").replace("output", "twice")
     session.run(program)
+    twice = np.ascontiguousarray(session["twice"].to_numpy().T)
     assert np.array_equal(unpacked(twice, m), expected)
     others = {
         "OpenCV": opencv_erosion(bytes, expected),
