@@ -37,8 +37,10 @@ def values(session: Session) -> np.ndarray:
     return session["y"].storage[-1]["val"]
 
 
-def test_two_pieces_of_memory_take_turns() -> None:
-    session = scaling(Tensor("Dense(Element(0.0))", N))
+@pytest.mark.parametrize("size", [N, 0])
+def test_two_pieces_of_memory_take_turns(size: int) -> None:
+    """Also of a tensor that is small at first."""
+    session = scaling(Tensor("Dense(Element(0.0))", size))
     seen = []
     for c in range(8):
         session["c"] = float(c)

@@ -83,6 +83,11 @@ class RenewedSeat(TensorSeat):
 
     def enter(self, tensor: Tensor) -> bool:
         super().enter(tensor)
+        self._decide(tensor)
+        return True
+
+    def _decide(self, tensor: Tensor) -> None:
+        """Whether to exchange memory from now on: once there is much of it."""
         can_grow = set(self.written_at) <= set(self.grown_at)
         self.is_exchanging = can_grow and sum(array.nbytes for _, array in self.written) >= LARGE
         if self.is_exchanging:
@@ -94,7 +99,6 @@ class RenewedSeat(TensorSeat):
             self.written = []
             if tensor.spare is None:
                 tensor.spare = Spare()
-        return True
 
     def offer(self) -> None:
         """Let the kernel write into spare memory, if it is exchanging."""
@@ -105,7 +109,10 @@ class RenewedSeat(TensorSeat):
 
     def leave(self) -> bool:
         if not self.is_exchanging:
-            return super().leave()
+            has_changed = super().leave()
+            if has_changed:
+                self._decide(self._tensor)
+            return has_changed
         tensor, arrays = self._tensor, list(self._arrays)
         spare: Spare = tensor.spare
         for k, array in zip(self.written_at, spare.arrays, strict=True):
