@@ -120,7 +120,8 @@ class TensorSeat(Seat):
         self._words: list[int] = []  # what the kernel is given
         self._sizes: list[Any] = []  # of the levels, once they are asked for
         self._has_room = False  # whether an array's memory goes on behind what is in use
-        self._waits = False  # whether lengths and counters are made out later
+        self._waits = False  # whether lengths and counters may be made out later
+        self._was_asked = False  # for them: then others would have to be told each time
 
     def holds(self, tensor: Tensor) -> bool:
         if tensor is not self._tensor:
@@ -162,7 +163,8 @@ class TensorSeat(Seat):
             # within spare room arrays may have got longer that no counter counts
             if is_same and not self._has_room:
                 return False
-            if self._waits and (is_same or words[: self._order] == self._words[: self._order]):
+            is_late = self._waits and not self._was_asked
+            if is_late and (is_same or words[: self._order] == self._words[: self._order]):
                 tensor.change_later(partial(self._made_out, tensor.shape, self._arrays, words))
                 slots[self.given], self._words, self._state = words, words, tensor.state
                 self._has_room = True
@@ -182,6 +184,7 @@ class TensorSeat(Seat):
     def _made_out(
         self, shape: tuple[int, ...], arrays: list[np.ndarray], words: list[int]
     ) -> list[dict[str, Any]]:
+        self._was_asked = True
         return stored(self.bound, shape, arrays, self.outputs(words))
 
     def _has_changed_lengths(self) -> bool:
