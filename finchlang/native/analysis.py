@@ -45,6 +45,11 @@ def is_heavy(code: Code) -> bool:
     return any(isinstance(s, (While, For, Fill, Sort)) for s in walk(code))
 
 
+def is_straight(code: Code) -> bool:
+    """Whether `code` has no loops or branches."""
+    return all(isinstance(s, (Let, Load, Store, Get, Set)) for s in walk(code))
+
+
 def is_indirect(code: Code) -> bool:
     """Whether `code` reads or writes an array at an index that it has itself read from one."""
     read: set[Expr] = set()

@@ -23,6 +23,7 @@ from finchlang.native.analysis import (
     is_cheap,
     is_heavy,
     is_indirect,
+    is_straight,
     runs_along_array,
 )
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
@@ -295,15 +296,12 @@ class _Function(Spreading):
 
     def hint(self, loop: ir.For) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""
-        if self.is_procedure:
-            return self.module.short_loop()
-        if is_indirect(loop.body):
+        if not self.is_procedure:
+            is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
+            if not is_short and not is_indirect(loop.body):
+                return ""
             self.is_wide |= not is_heavy(loop.body)
-            return self.module.short_loop()
-        if not self.is_walking and not self.is_stored(loop.start, loop.stop):
-            return ""
-        self.is_wide |= not is_heavy(loop.body)
-        return self.module.short_loop()
+        return self.module.short_loop(is_straight(loop.body))
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()
