@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -34,7 +35,7 @@ def located(tensor: Tensor) -> Place:
     return place
 
 
-class Seat:
+class Seat(ABC):
     """One tensor's place in a frame: its inputs are from `given` on, its outputs from `handed`."""
 
     #: the arrays that a call may change and that are restored if it fails, with their buffers' numbers
@@ -49,18 +50,18 @@ class Seat:
         self._tensor: Any = None
         self.written = []
 
+    @abstractmethod
     def holds(self, tensor: Any) -> bool:
         """Whether this very tensor is in the frame, as it is now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def enter(self, tensor: Any) -> bool:
         """Put a tensor into the frame; says whether its arrays are others than at the last call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self) -> bool:
         """Take over what the kernel did; says whether the arrays that will be saved, or the storage
         of what has its memory from elsewhere, are others now."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Have the tensor told anew at the next call."""

@@ -52,6 +52,11 @@ def is_straight(code: Code) -> bool:
 
 def is_indirect(code: Code) -> bool:
     """Whether `code` reads or writes an array at an index that it has itself read from one."""
+    return any(True for _ in indirect(code))
+
+
+def indirect(code: Code) -> Iterator[Load | Store]:
+    """What reads or writes an array at an index that `code` has itself read from one."""
     read: set[Expr] = set()
 
     def depends(expr: Expr) -> bool:
@@ -59,10 +64,9 @@ def is_indirect(code: Code) -> bool:
 
     for statement in walk(code):
         if isinstance(statement, (Load, Store)) and depends(statement.index):
-            return True
+            yield statement
         if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
             read.add(statement.variable)
-    return False
 
 
 def forwarded_fills(code: Code) -> dict[int, Fill]:

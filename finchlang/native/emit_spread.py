@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
-from finchlang.host.ir import Buffer, Code, Expr, For, If, Let, Load, Op, Stmt, Store, Var, While
-from finchlang.native.analysis import is_heavy, walk
+from finchlang.host.ir import Buffer, Code, Expr, For, If, Load, Op, Stmt, Store, Var, While
+from finchlang.native.analysis import indirect, is_heavy, walk
 from finchlang.native.emit_ops import memory_type
 from finchlang.native.emit_polling import Polling
 from finchlang.native.function import Array
@@ -40,11 +40,13 @@ def spread_sums(loop: Stmt) -> dict[Buffer, set[int]]:
         inside = {v for load, store in sums for v in (load.variable, store.value)}
         if sum(_mentions(s, inside) for s in statements) != _EXPECTED * len(sums):
             continue
-        places = {id(load): load.index for load, _ in sums}
+        places = {id(load) for load, _ in sums}
         loops = {
             id(s)
             for s in statements
-            if isinstance(s, For) and not is_heavy(s.body) and _is_data_dependent(s.body, places)
+            if isinstance(s, For)
+            and not is_heavy(s.body)
+            and any(id(a) in places for a in indirect(s.body))
         }
         if loops:
             found[buffer] = loops
@@ -95,21 +97,6 @@ def _has(part: object, variables: set[Expr]) -> bool:
     if isinstance(part, (Op, tuple)):
         return any(_has(p, variables) for p in (part.args if isinstance(part, Op) else part))
     return isinstance(part, Var) and part in variables
-
-
-def _is_data_dependent(code: Code, places: dict[int, Expr]) -> bool:
-    """Whether `code` has one of the loads in `places`, at an index that it has read itself."""
-    read: set[Expr] = set()
-
-    def depends(expr: Expr) -> bool:
-        return expr in read or (isinstance(expr, Op) and any(map(depends, expr.args)))
-
-    for statement in walk(code):
-        if id(statement) in places and depends(places[id(statement)]):
-            return True
-        if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
-            read.add(statement.variable)
-    return False
 
 
 class Spreading(Polling):

@@ -35,11 +35,10 @@ def run_steps(
     last: Expr,
     protocol: str | None,
     body: Callable[[Host, Expr], Node],
-    fill: Node | None = None,
     part: Callable[[Host, Expr], tuple[Expr, Expr, Node]] | None = None,
 ) -> Node:
     """A stepper (or jumper) over the regions whose last coordinates are right[start .. stop - 1],
-    `last` being that of all; `body(host, q)` is the looplet of region q. If that is a run of `fill`
+    `last` being that of all; `body(host, q)` is the looplet of region q. If that is a run of fill
     and then something else, `part(host, q)` gives the latter, as in Regions."""
     right, (start, stop) = fiber.store.right, region
     cell = host.cell(start, "q")
@@ -61,9 +60,7 @@ def run_steps(
         body=lambda host: body(host, host.get(cell)),
         next=lambda host: host.set(cell, add(host.get(cell), 1)),
         last=last,
-        regions=None
-        if fill is None or part is None
-        else Regions(start, stop, part, fill, here, locate),
+        regions=part and Regions(start, stop, part, fiber.level.fill, here, locate),
     )
 
 

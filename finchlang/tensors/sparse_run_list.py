@@ -85,7 +85,7 @@ class SparseRunList(Runs):
                 stop = host.load(right, q, "right", Int64, lower=begin, upper=sub(last, 1))
                 return add(begin, 1), add(stop, 1), Run(fiber.child(q))
 
-            steps = run_steps(host, fiber, (start, end), last, protocol, body, self.fill, run)
+            steps = run_steps(host, fiber, (start, end), last, protocol, body, run)
             return Sequence((Phase(steps, stop=last), Phase(Run(self.fill)))), None
 
         def body(host: Host, q: Expr) -> Node:
