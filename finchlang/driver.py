@@ -26,6 +26,9 @@ from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import type_of_value
 
+#: how many scripts that are one kernel are known by their text
+ALONE = 256
+
 ENGINES = ("native", "interpret", "residual", "denote", "check")
 
 
@@ -96,6 +99,7 @@ class Session:
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
         self._sites: dict[int, Site] = {}  # by the identity of their nodes
+        self._alone: dict[tuple[str, str], Site] = {}  # by text and name: scripts of one kernel
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -120,12 +124,17 @@ class Session:
 
     def run(self, text: str, name: str = "<input>") -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
+        site = self._alone.get((text, name))  # loops of Python run it again and again
+        if site is not None:
+            plan = site.plan(self.environment)
+            if plan is not None:
+                return plan.run(self.environment)
         script = parse_script(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
-        if isinstance(alone, KernelNode):  # loops of Python run it again and again
-            plan = self._site(alone).plan(self.environment)
-            if plan is not None:
-                return _run(plan, alone, self.environment)
+        if isinstance(alone, KernelNode):
+            if len(self._alone) >= ALONE:
+                del self._alone[next(iter(self._alone))]
+            self._alone[text, name] = self._site(alone)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:
@@ -154,7 +163,7 @@ class Session:
         plan = site.plan(environment)
         if plan is None:
             return self._run_anew(site, environment)
-        return _run(plan, node, environment)
+        return plan.run(environment)
 
     def _run_anew(self, site: Site, environment: Environment) -> Any:
         """Run a kernel on values it was not run on last time."""
@@ -175,9 +184,9 @@ class Session:
             if isinstance(tensor, Tensor):
                 tensor.validate()
         if self.engine == "native":
-            plan = Plan(kernel, handles, numbers, masks, self._handles)
+            plan = Plan(node, kernel, handles, numbers, masks, self._handles)
             site.add(plan, environment)
-            return _run(plan, node, environment)
+            return plan.run(environment)
         self._execute(node, kernel, tensors, [numbers[name] for name in kernel.numbers])
         for name in written:
             self._handles.publish(name, handles[name], environment)
@@ -241,16 +250,6 @@ class Session:
             _store_dense(handle, result)
             self._handles.publish(name, handle, environment)
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
-
-
-def _run(plan: Plan, node: KernelNode, environment: Environment) -> Any:
-    """Call a kernel as planned."""
-    try:
-        return plan.run(environment)
-    except FinchError as error:
-        raise error.at(node.span) from None
-    except KeyboardInterrupt:
-        raise FinchError("interrupted", "stopped", node.span) from None
 
 
 def _store_dense(handle: Handle, dense: Any) -> None:

@@ -12,6 +12,7 @@ from finchlang.handles import Handle, Handles
 from finchlang.kernel import Kernel
 from finchlang.rewrite import substitute, walk
 from finchlang.script.environment import Environment
+from finchlang.source import FinchError
 from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Variable
 from finchlang.tensors.masks import MaskValue
@@ -38,19 +39,20 @@ class Plan:
 
     __slots__ = (
         *("_copies", "_formats", "_kinds", "_known", "_masks", "_matrices", "_numbers"),
-        *("_numbers_at", "_published", "_scalars", "_scalars_at", "_tensors", "_yields"),
+        *("_node", "_numbers_at", "_published", "_scalars", "_scalars_at", "_tensors", "_yields"),
         *("caller", "handles", "kernel", "names", "owned", "parts"),
     )
 
     def __init__(
         self,
+        node: KernelNode,
         kernel: Kernel,
         handles: dict[str, Handle],
         numbers: dict[str, Any],
         masks: Masks,
         known: Handles,
     ):
-        self.kernel, self._known, self._masks = kernel, known, masks
+        self._node, self.kernel, self._known, self._masks = node, kernel, known, masks
         scalars = [name for name, handle in handles.items() if isinstance(handle.stored, Scalar)]
         self.handles = {name: handles[name] for name in handles if name not in scalars}
         self.names = (*self.handles, *scalars, *numbers)
@@ -88,10 +90,12 @@ class Plan:
             if not handle.is_current():
                 return False
         _, scalars, numbers = self.parts
-        self._numbers = values[numbers]
-        if tuple(map(type, self._numbers)) != self._kinds:
-            return False
-        if values[scalars] != self._scalars and not self._takes_scalars(values[scalars]):
+        if self._kinds:
+            self._numbers = values[numbers]
+            if tuple(map(type, self._numbers)) != self._kinds:
+                return False
+        given = values[scalars]
+        if given and given != self._scalars and not self._takes_scalars(given):
             return False
         return not self._masks or all(environment.get(n) == m for n, m in self._masks.items())
 
@@ -102,17 +106,23 @@ class Plan:
             if type(scalar) is not Scalar or scalar.format != format:
                 return False
         self._scalars = scalars
+        self._tensors = [*self._tensors]  # others than those of the last call
         for place, at in self._scalars_at:
             self._tensors[place] = scalars[at]
         return True
 
     def run(self, environment: Environment) -> Any:
-        """Call the kernel; gives what it returns."""
+        """Call the kernel; gives what it returns. Raises FinchError."""
         assert self.caller is not None
-        numbers = [self._numbers[at] for at in self._numbers_at]
-        if self.caller.call(self._tensors, numbers) or self._copies:
-            for name, handle in self._published:
-                self._known.publish(name, handle, environment)
+        numbers = [self._numbers[at] for at in self._numbers_at] if self._numbers_at else ()
+        try:
+            if self.caller.call(self._tensors, numbers) or self._copies:
+                for name, handle in self._published:
+                    self._known.publish(name, handle, environment)
+        except FinchError as error:
+            raise error.at(self._node.span) from None
+        except KeyboardInterrupt:
+            raise FinchError("interrupted", "stopped", self._node.span) from None
         return yielded(self._yields, environment) if self._yields else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import packer
 from finchlang.tensors.bind import Bound
 from finchlang.tensors.scalars import Scalar
+
+#: a token that says whether a tensor is as it was; the value of a scalar
+_state = attrgetter("state")
 
 
 class Caller:
@@ -39,9 +43,13 @@ class Caller:
             self._seats.append(seat)
         self._changing = [seat for seat in self._seats if seat.bound.written]
         self._renewed = [seat for seat in self._seats if isinstance(seat, RenewedSeat)]
+        self._exchanging: list[RenewedSeat] = []
         self._numbers = slice(given, layout.first_output)
         self._pack = [packer(type) for type in layout.inputs[given - layout.first_input :]]
         self._written: list[tuple[int, np.ndarray]] = []
+        self._tensors: Sequence[Stored] | None = None  # those of the last call
+        self._states: list[Any] = []  # as that left them
+        self._is_quiet = False  # if outputs are as expected, there is nothing else to take over
 
     def call(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
         """Run on the tensors, in the order of the bounds; says whether one that is not owned changed
@@ -49,27 +57,53 @@ class Caller:
 
         Raises FinchError; the tensors are then as they were.
         """
-        frame, moved = self.frame, False
+        frame = self.frame
+        is_known = tensors is self._tensors and all(map(is_, map(_state, tensors), self._states))
+        if not is_known:
+            self._enter(tensors)
+        if self._pack:
+            words = [pack(value) for pack, value in zip(self._pack, numbers, strict=True)]
+            frame.slots[self._numbers] = words
+        for renewed in self._exchanging:
+            renewed.offer()
+        try:
+            is_new = frame.call(self._written)
+        except BaseException:
+            self._tensors = None
+            for seat in self._seats:
+                seat.forget()  # the frame may refer to memory that the call got, and is free now
+            raise
+        if is_new or not is_known or not self._is_quiet:
+            return self._leave(tensors)
+        if self._exchanging:
+            for renewed in self._exchanging:
+                renewed.exchange()
+            self._states = [*map(_state, tensors)]
+        return False
+
+    def _enter(self, tensors: Sequence[Stored]) -> None:
+        """Put into the frame what is not in it."""
+        moved = False
         for seat, tensor in zip(self._seats, tensors, strict=True):
             if not seat.holds(tensor):
                 moved = seat.enter(tensor) or moved
         if moved:
-            self._written = [a for seat in self._seats for a in seat.written]
-        if self._pack:
-            words = [pack(value) for pack, value in zip(self._pack, numbers, strict=True)]
-            frame.slots[self._numbers] = words
-        for renewed in self._renewed:
-            if renewed.is_exchanging:
-                renewed.offer()
-        try:
-            frame.call(self._written)
-        except BaseException:
-            for seat in self._seats:
-                seat.forget()  # the frame may refer to memory that the call got, and is free now
-            raise
+            self._note()
+
+    def _leave(self, tensors: Sequence[Stored]) -> bool:
+        """Take over what the kernel did."""
         changed = False
         for seat in self._changing:
             changed = seat.leave() or changed
         if changed:
-            self._written = [a for seat in self._seats for a in seat.written]
+            self._note()
+        self._is_quiet = all([seat.is_quiet for seat in self._changing])
+        if self._is_quiet:
+            self.frame.expect()
+        self._tensors, self._states = tensors, [*map(_state, tensors)]
         return changed
+
+    def _note(self) -> None:
+        """Note which arrays are to be saved, and which exchanged."""
+        self._written = [array for seat in self._seats for array in seat.written]
+        self._exchanging = [seat for seat in self._renewed if seat.is_exchanging]

@@ -92,7 +92,9 @@ class RenewedSeat(TensorSeat):
         self.is_exchanging = can_grow and sum(array.nbytes for _, array in self.written) >= LARGE
         if self.is_exchanging:
             self._kinds = [array.dtype for _, array in self.written]
-            self._memory = [self.frame.words(self.buffer + k) for k in self.written_at]
+            first = [3 * (self.buffer + k) for k in self.written_at]
+            self._memory_at = [slice(at, at + 3) for at in first]
+            self._memory = [self.slots[at] for at in self._memory_at]
             self._is_dense = not any(
                 part.arrays for part in self.bound.level.levels() if not part.is_leaf
             )
@@ -104,8 +106,8 @@ class RenewedSeat(TensorSeat):
         """Let the kernel write into spare memory, if it is exchanging."""
         spare: Spare = self._tensor.spare
         spare.prepare(self._kinds)
-        for k, words in zip(self.written_at, spare.words, strict=True):
-            self.frame.set_words(self.buffer + k, words)
+        for at, words in zip(self._memory_at, spare.words, strict=True):
+            self.slots[at] = words
 
     def leave(self) -> bool:
         if not self.is_exchanging:
@@ -120,16 +122,22 @@ class RenewedSeat(TensorSeat):
         is_ours = spare.storage is tensor.storage
         spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
         spare.words = self._memory
-        self._memory = [self.frame.words(self.buffer + k) for k in self.written_at]
-        before, self._arrays = self._arrays, arrays
-        words = self.slots[self.handed]
-        *levels, leaf = tensor.storage
-        is_alike = is_ours and self._is_dense and words == self._words
-        if is_alike and len(leaf["val"]) == len(before[-1]) == len(arrays[-1]):
-            # of the same size, so that nothing else has changed
-            tensor.storage = [*levels, {**leaf, "val": arrays[-1]}]
-        else:
-            scatter(self.bound, tensor, list(arrays), self.outputs(words))
-            self.slots[self.given] = self._words = words
+        self._memory = [self.slots[at] for at in self._memory_at]
+        self._arrays, words = arrays, self.slots[self.handed]
+        scatter(self.bound, tensor, list(arrays), self.outputs(words))
+        self.slots[self.given] = self._words = words
         spare.storage, self._state = tensor.storage, tensor.state
+        self.is_quiet = self._is_dense and [*map(len, arrays)] == [*map(len, spare.arrays)]
         return True
+
+    def exchange(self) -> None:
+        """Take over the spare memory, in which nothing but the values is other than before: if
+        `is_quiet`, and what the kernel handed back is as expected."""
+        tensor = self._tensor
+        spare: Spare = tensor.spare
+        *levels, leaf = tensor.storage
+        is_ours = spare.storage is tensor.storage
+        arrays, spare.arrays = spare.arrays, self._arrays if is_ours else []
+        self._memory, spare.words = spare.words, self._memory
+        tensor.storage = [*levels, {**leaf, "val": arrays[0]}]
+        self._arrays, spare.storage, self._state = arrays, tensor.storage, tensor.state

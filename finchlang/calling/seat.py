@@ -38,6 +38,8 @@ def located(tensor: Tensor) -> Place:
 class Seat(ABC):
     """One tensor's place in a frame: its inputs are from `given` on, its outputs from `handed`."""
 
+    #: whether nothing is to be taken over from a call whose outputs are the same as before
+    is_quiet = True
     #: the arrays that a call may change and that are restored if it fails, with their buffers' numbers
     written: list[tuple[int, np.ndarray]]
 
@@ -151,6 +153,7 @@ class TensorSeat(Seat):
         copied = [self._arrays[k] for k in self.grown_at if first + k not in noted]
         self._waits = self.is_owned and all([array.nbytes <= SMALL for array in copied])
         self._has_room = any([len(own[k]) < len(self._arrays[k]) for k in self.grown_at])
+        self.is_quiet = not self._has_room
         saved = self._arrays if self._waits else own
         self.written = [(self.buffer + k, saved[k]) for k in self.written_at]
         self._sizes = []
@@ -168,7 +171,7 @@ class TensorSeat(Seat):
             if is_late and (is_same or words[: self._order] == self._words[: self._order]):
                 tensor.change_later(partial(self._made_out, tensor.shape, self._arrays, words))
                 slots[self.given], self._words, self._state = words, words, tensor.state
-                self._has_room = True
+                self._has_room, self.is_quiet = True, False
                 return False
             if is_same and not self._has_changed_lengths():
                 return False

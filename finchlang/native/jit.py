@@ -13,11 +13,12 @@ import llvmlite.binding as llvm
 from finchlang.host.ir import Residual
 from finchlang.host.listing import text
 from finchlang.native.cache import ObjectCache, key_of
+from finchlang.native.call import CALL, entry_at
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.layout import Layout, layout_of
-from finchlang.native.runtime import ENTRY, SYMBOLS
+from finchlang.native.runtime import SYMBOLS
 from finchlang.native.target import target_machine
 
 _lock = threading.Lock()
@@ -139,7 +140,8 @@ def _kernel(
 ) -> NativeKernel:
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
     linked = _link(code, "entry", addresses)
-    return NativeKernel(layout, ENTRY(linked["entry"]), linked, name)
+    entry = entry_at(linked["entry"], _procedure(CALL, cache))
+    return NativeKernel(layout, entry, linked, name)
 
 
 def _cached(residual: Residual, cache: ObjectCache | None) -> tuple[bytes, str | None]:

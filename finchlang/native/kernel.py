@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from finchlang.native.call import CHANGED, Entry
 from finchlang.native.journal import FULL
 from finchlang.native.layout import (
     FAILED,
@@ -22,13 +23,16 @@ from finchlang.native.runtime import address_of, address_of_array, adopt, free, 
 from finchlang.native.undo import OFF, Undo
 from finchlang.source import Bug, FinchError
 
+#: what a call comes to that ran to its end
+_ENDED = OK, CHANGED
+
 
 class NativeKernel:
     """A compiled residual program; `layout` is what is known of it.
 
     `run` is the simple way to call it. The quick way is a Frame (`frame()`), whose slots are
-    written once and then only where something changed; `entry(address of slots)` is the bare
-    native call and returns a status (`layout.py`), restoring and raising nothing.
+    written once and then only where something changed; `entry(frame.address)` is the bare native
+    call and returns a status (`layout.py`, `call.py`), restoring and raising nothing.
 
     `written` numbers the buffers whose contents a call may change, `grown` those it may move to new
     memory, `journals` those it keeps a journal of (`journal.py`); `object_name` is the name its
@@ -38,7 +42,7 @@ class NativeKernel:
     def __init__(
         self,
         layout: Layout,
-        entry: Callable[[int], int],
+        entry: Entry,
         code: Any,
         object_name: str | None = None,
     ):
@@ -89,18 +93,31 @@ class NativeKernel:
 
 class Frame:
     """The slots of calls of one kernel: `slots` may be written directly, as `layout` says; one
-    slice assignment of precomputed numbers is the quickest way.
+    slice assignment of precomputed numbers is the quickest way. `address` is what `entry` is called
+    with.
 
     A frame refers to the arrays whose addresses are in its slots only by those addresses: whoever
     writes an address keeps the array alive. A frame is for one thread.
     """
 
-    __slots__ = ("_undo", "_written", "address", "kernel", "slots")
+    __slots__ = ("_expected", "_saved", "_undo", "_written", "address", "kernel", "slots")
 
     def __init__(self, kernel: NativeKernel):
-        self.kernel = kernel
-        self.slots = new_slots(kernel.layout.size)
-        self.address = address_of(self.slots)
+        self.kernel, layout = kernel, kernel.layout
+        watched = 1 + len(layout.grown)
+        # behind the slots: the outputs as they were, a zero, and the block that `call` is given
+        self._expected = slice(layout.size, layout.size + len(layout.outputs))
+        zero = self._expected.stop
+        block = zero + 1
+        self._saved = block + 3 + 3 * watched
+        self.slots = new_slots(self._saved + 3 * len(kernel.written))
+        base = address_of(self.slots)
+        self.address = base + 8 * block
+        words = [base, watched, 0]
+        words += [base + 8 * layout.first_output, base + 8 * layout.size, 8 * len(layout.outputs)]
+        for number in layout.grown:
+            words += [base + 8 * (3 * number + 2), base + 8 * zero, 8]
+        self.slots[block : self._saved] = words
         self._written: Sequence[tuple[int, np.ndarray]] = ()
         self._undo = Undo((), {})
         for at in kernel.journals.values():
@@ -109,15 +126,7 @@ class Frame:
 
     def set_array(self, number: int, array: np.ndarray) -> None:
         """Let `array` be the buffer `number`."""
-        self.set_words(number, [address_of_array(array), array.size, 0])
-
-    def words(self, number: int) -> list[int]:
-        """Where the buffer `number` is, as `set_words` takes it."""
-        return self.slots[3 * number : 3 * number + 3]
-
-    def set_words(self, number: int, words: list[int]) -> None:
-        """Let the buffer `number` be where `words` says."""
-        self.slots[3 * number : 3 * number + 3] = words
+        self.slots[3 * number : 3 * number + 3] = [address_of_array(array), array.size, 0]
 
     def set_inputs(self, inputs: Sequence[Any]) -> None:
         first = self.kernel.layout.first_input
@@ -139,35 +148,42 @@ class Frame:
         self.slots[3 * number + 2] = 0
         return adopt(data, capacity, before.dtype)
 
-    def call(self, written: Sequence[tuple[int, np.ndarray]]) -> None:
-        """Run the kernel. `written` are the arrays to restore if it fails, with the numbers of their
-        buffers: those in `kernel.written`, except such as hold nothing worth keeping. Raises as
+    def expect(self) -> None:
+        """Note the outputs, so that the next call says whether its own are others."""
+        layout = self.kernel.layout
+        self.slots[self._expected] = self.slots[layout.first_output : layout.failure]
+
+    def call(self, written: Sequence[tuple[int, np.ndarray]]) -> bool:
+        """Run the kernel; says whether it handed back new memory, or outputs other than `expect`
+        noted. `written` are the arrays to restore if it fails, with the numbers of their buffers:
+        those in `kernel.written`, except such as hold nothing worth keeping. Raises as
         `NativeKernel.run`.
 
         What restoring them takes is kept for the next time, as long as the same list is given.
         """
-        kernel = self.kernel
-        if not kernel.can_fail:
-            kernel.entry(self.address)
-            return
-        if written is not self._written:
+        if written is not self._written and self.kernel.can_fail:
             self._keep(written)
-        before = self.slots[: kernel.layout.first_input] if self._undo.journals else []
-        self._undo.begin()
+        before = self._begin() if self._undo.journals else None
         status = INTERRUPTED
         try:
-            status = kernel.entry(self.address)
+            status = self.kernel.entry(self.address)
         except KeyboardInterrupt:
-            raise FinchError("interrupted", f"{kernel.layout.name} was interrupted") from None
+            raise FinchError("interrupted", f"{self.kernel.layout.name} was interrupted") from None
         finally:
-            if status != OK:
+            if status not in _ENDED:
                 self._restore()
-        if status == FAILED and self._failure().message == FULL:
+        if status in _ENDED:
+            return status == CHANGED
+        if before is not None and status == FAILED and self._failure().message == FULL:
             self._undo.was_full()
             self.slots[: len(before)] = before
-            self.call(written)
-        elif status != OK:
-            raise self._error(status)
+            return self.call(written)  # now all is saved whole
+        raise self._error(status)
+
+    def _begin(self) -> list[int]:
+        """Get the journals ready; gives what is in the slots."""
+        self._undo.begin()
+        return self.slots[: self.kernel.layout.first_input]
 
     def _keep(self, written: Sequence[tuple[int, np.ndarray]]) -> None:
         """Get ready to restore these arrays."""
@@ -178,6 +194,9 @@ class Frame:
         for at, journal in self._undo.journals.items():
             self.set_array(at, journal.at)
             self.set_array(at + 1, journal.was)
+        saved, first = self._undo.saved, self._saved
+        self.slots[first : first + len(saved)] = saved
+        self.slots[(self.address - address_of(self.slots)) // 8 + 2] = len(saved) // 3
 
     def _restore(self) -> None:
         self._undo.undo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 
+from finchlang.native import call
 from finchlang.native.target import has_masks
 
 #: Gives larger memory to the buffer at %slot: at least doubled, so that appending is linear in
@@ -116,6 +117,15 @@ class Module:
         self.declare("ptr", "PyMem_RawRealloc", "ptr, i64")
         self.functions.append(_advise())
         self.declare("i32", "madvise", "ptr, i64, i32")
+
+    def define_call(self) -> None:
+        """Define the procedure that Python calls kernels by."""
+        self.functions.append(call.TEXT)
+        self.declare("i32", "memcmp", "ptr, ptr, i64")
+        self.declare("void", "llvm.memcpy.p0.p0.i64", "ptr, ptr, i64, i1")
+        self.declare("ptr", "PyErr_Occurred", "")
+        self.declare("ptr", "PyLong_AsVoidPtr", "ptr")
+        self.declare("ptr", "PyLong_FromLong", "i64")
 
     def tbaa(self, name: str) -> str:
         """The access tag of a new type of memory, apart from every other."""

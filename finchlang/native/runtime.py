@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-_EXPORTS = ("PyErr_CheckSignals", "PyMem_RawMalloc", "PyMem_RawRealloc")
+_EXPORTS = (
+    *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
+    *("PyMem_RawMalloc", "PyMem_RawRealloc"),
+)
 
 #: Functions of the interpreter that kernels call, by the name they are linked with. (Kernels run
 #: holding the GIL; the C library's mathematics is found in the process itself.)
@@ -15,9 +18,6 @@ SYMBOLS: dict[str, int] = {
     name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     for name in _EXPORTS
 }
-
-#: A kernel's entry. The GIL is kept, and an exception that a signal handler raised comes through.
-ENTRY = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
 
 free = ctypes.pythonapi.PyMem_RawFree
 free.argtypes, free.restype = [ctypes.c_void_p], None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from finchlang.native.runtime import address_of_array
+
 #: An array of fewer bytes is quicker copied than a journal is kept.
 SMALL = 1 << 14
 #: A journal has room for one in so many of the array's entries, and not for more than `MOST`.
@@ -54,7 +56,8 @@ class Journal:
 
 class Undo:
     """Keeps what is in some arrays, by the numbers of their buffers, at each call. `places` says for
-    which buffers the kernel keeps a journal."""
+    which buffers the kernel keeps a journal; the others are `saved` by the call itself
+    (`native/call.py`), which is told where to, from where, and how many bytes."""
 
     def __init__(self, written: Sequence[tuple[int, np.ndarray]], places: dict[int, int]):
         self.journals: dict[int, Journal] = {}  # by the numbers of the buffers `at`
@@ -65,15 +68,19 @@ class Undo:
             else:
                 self._copied.append((array, np.empty_like(array)))
         self._kept = list(self.journals.values())
+        self.saved = [
+            word
+            for array, copy in self._copied
+            for word in (address_of_array(copy), address_of_array(array), array.nbytes)
+        ]
 
     def begin(self) -> None:
-        for array, copy in self._copied:
-            copy[...] = array
+        """Get ready for a call, if there are journals."""
         for journal in self._kept:
             journal.begin()
 
     def undo(self) -> None:
-        """Have the arrays as they were at `begin`."""
+        """Have the arrays as they were when the call began."""
         for array, copy in self._copied:
             array[...] = copy
         for journal in self._kept:

@@ -265,6 +265,10 @@ class Tensor:
 class Scalar:
     """A tensor without dimensions: `value`, and the `fill` (and type) it was made with."""
 
+    __slots__ = ("format", "value")
+    #: as a Tensor's: what changes with the value is the value
+    state: Any
+
     def __init__(self, fill: Any, value: Any = None):
         self.format = fill if isinstance(fill, ScalarLevel) else ScalarLevel(typed_literal(fill))
         given = self.fill if value is None else value
@@ -282,6 +286,9 @@ class Scalar:
 
     def __repr__(self) -> str:
         return f"{type(self.format).__name__}({self.value})"
+
+
+Scalar.state = vars(Scalar)["value"]
 
 
 class SwizzledTensor:

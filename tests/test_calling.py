@@ -1,0 +1,132 @@
+"""Calling a kernel again: what is as it was is not told again, and what is not is noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from finchlang import Scalar, Session, Tensor
+from finchlang.calling.renewal import LARGE, RenewedSeat
+from finchlang.calling.seat import ScalarSeat, TensorSeat
+
+MULTIPLY = "@finch begin\ny .= 0\nfor j = _, i = _\n y[i] += A[i, j] * x[j]\nend\nend"
+SUM = "@finch begin\ns .= 0\nfor i = _\n s[] += x[i]\nend\nend"
+KEEP = "@finch begin\nw .= 0\nfor i = _\n if x[i] > c\n w[i] += x[i]\n end\nend\nend"
+VECTOR = "Dense(Element(0.0))"
+
+
+def multiplying(size: int) -> Session:
+    session = Session()
+    bands = [np.linspace(1, 2, size - 1), np.linspace(3, 4, size)]
+    session["A"] = sp.diags_array(bands, offsets=[-1, 0], format="csc")
+    session["x"], session["y"] = np.ones(size), Tensor(VECTOR, size)
+    return session
+
+
+@pytest.mark.parametrize("size", [10, LARGE // 8])
+def test_what_has_not_changed_is_not_taken_over(size: int, monkeypatch) -> None:
+    """Only the first calls look at what the kernel did; of large results memory is exchanged."""
+    session, looked = multiplying(size), []
+    for kind in (TensorSeat, RenewedSeat):
+        leave = kind.leave
+        monkeypatch.setattr(
+            kind, "leave", lambda seat, leave=leave: looked.append(seat) or leave(seat)
+        )
+    for factor in range(1, 9):
+        session["x"][:] = factor
+        session.run(MULTIPLY)
+        assert np.allclose(session["y"].to_numpy(), session["A"] @ session["x"])
+        if factor == 4:
+            looked.clear()
+    assert not looked
+
+
+@pytest.mark.parametrize("size", [10, LARGE // 8])
+def test_what_is_done_between_calls_counts(size: int) -> None:
+    session = multiplying(size)
+    for _ in range(4):
+        session.run(MULTIPLY)
+    A, y = session["A"], session["y"]
+    y.storage = [{}, {"val": np.arange(float(size))}]
+    session.run(MULTIPLY)
+    assert np.allclose(y.to_numpy(), A @ np.ones(size))
+    A.data = 2 * A.data
+    session.run(MULTIPLY)
+    assert np.allclose(y.to_numpy(), A @ np.ones(size))
+    session["x"] = np.full(size, 3.0)
+    session.run(MULTIPLY)
+    assert np.allclose(y.to_numpy(), A @ np.full(size, 3.0))
+    other = session["A"] = sp.csc_array(np.eye(7, size))
+    session.run(MULTIPLY)
+    assert np.allclose(y.to_numpy(), other @ np.full(size, 3.0))
+
+
+def test_results_are_read_by_other_kernels_in_turn() -> None:
+    """Two kernels on two large vectors: each sees what the other made."""
+    session = multiplying(LARGE // 8)
+    session["x"] = Tensor.from_numpy(np.ones(LARGE // 8))
+    expected = np.ones(LARGE // 8)
+    back = MULTIPLY.replace("y", "z").replace("x", "y").replace("z", "x")
+    for _ in range(5):
+        session.run(MULTIPLY)
+        session.run(back)
+        expected = session["A"] @ (session["A"] @ expected)
+        assert np.allclose(session["x"].to_numpy(), expected)
+
+
+def test_a_scalar_that_was_set_to_something_else_is_computed_again() -> None:
+    session = Session()
+    session["x"], session["s"] = np.arange(4.0), Scalar(0.0)
+    for _ in range(3):
+        session.run(SUM)
+        assert session["s"].value == 6
+        session["s"].value = 1.0
+    session.run(SUM)
+    session["x"][:] = 2
+    session.run(SUM)
+    assert session["s"].value == 8
+
+
+def test_a_scalar_goes_on_from_what_it_was() -> None:
+    session = Session()
+    session["x"], session["s"] = np.arange(4.0), Scalar(0.0)
+    for number in range(1, 5):
+        session.run(SUM.replace("s .= 0\n", ""))
+        assert session["s"].value == 6 * number
+
+
+def test_signed_zeros_are_told_apart() -> None:
+    session = Session()
+    session["s"], session["t"] = Scalar(0.0), Scalar(0.0)
+    for value in (0.0, -0.0, 0.0):
+        session["s"].value = value
+        session.run("@finch t[] = s[]")
+        assert np.signbit(session["t"].value) == np.signbit(value)
+
+
+def test_lengths_within_spare_room_are_noticed() -> None:
+    """The number of entries is in no counter: only the arrays' lengths tell."""
+    session = Session()
+    x = session["x"] = np.arange(1.0, 101.0)
+    session["w"] = Tensor("SparseList(Element(0.0))", 100)
+    for c in (0.0, 90.0, 90.0, 50.0, 50.0, 99.0, 0.0):
+        session["c"] = c
+        session.run(KEEP)
+        assert session["w"].countstored() == np.count_nonzero(x > c)
+        assert len(session["w"].storage[-1]["val"]) == np.count_nonzero(x > c)
+
+
+def test_scalars_take_turns_in_one_place(monkeypatch) -> None:
+    session, entered = Session(), []
+    enter = ScalarSeat.enter
+    monkeypatch.setattr(
+        ScalarSeat, "enter", lambda seat, value: entered.append(value) or enter(seat, value)
+    )
+    session["x"] = np.arange(4.0)
+    one, other = Scalar(0.0), Scalar(0.0, 6.0)
+    for scalar in (one, other, one, other):
+        session["s"] = scalar
+        session.run(SUM)
+        assert scalar.value == 6
+    assert entered == [one, other, one, other]
