@@ -249,6 +249,7 @@ def test_triangles(seed: int, density: float) -> None:
     assert call("triangles", "from_the_smallest", L) == both
     assert call("triangles", "from_the_middle", L, U) == both
     assert call("triangles", "from_the_largest", U) == both
+    assert call("triangles", "by_marks", U) == both[0]
 
 
 @pytest.mark.parametrize("seed", range(3))

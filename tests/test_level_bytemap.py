@@ -6,7 +6,25 @@ import numpy as np
 import pytest
 from level_kernels import result, tensor
 
+from finchlang.kernel import Kernel
+from finchlang.parse import parse_kernel
+from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+
+MAP = parse_format("SparseByteMap(Pattern())")
+FORMATS = dict.fromkeys("kua", parse_format("Dense(Element(Int64(0)))"))
+WRITE = """
+    C .= false
+    for i = _
+        C[k[i]] = true
+    end
+    for i = _
+        C[u[i]] = false
+    end
+    for i = _
+        C[a[i]] = true
+    end
+"""
 
 A = np.array([1.0, 0.0, 2.0, 3.0])
 
@@ -37,3 +55,22 @@ def test_two_accesses_of_a_nested_map_list_a_place_once() -> None:
     }
     ones = np.ones((4, 4))
     np.testing.assert_array_equal(result(text, tensors), 11 * ones * A[None, :])
+
+
+@pytest.mark.parametrize(
+    "order, unset, is_sorted",
+    [([1, 3, 4, 6], [], True), ([6, 3, 4, 1], [], False), ([1, 3, 4, 6], [3, 6, 3], False)],
+)
+def test_a_pattern_written_in_order_is_not_sorted(order, unset, is_sorted: bool) -> None:
+    """What is unset, and perhaps set again, must leave the list."""
+    kernel, steps = Kernel(parse_kernel(WRITE), {**FORMATS, "C": MAP}), []
+    again = np.array([3] if unset else [], np.int64)
+    places = {"k": np.array(order), "u": np.array(unset, np.int64), "a": again}
+    given = {name: Tensor.from_numpy(array) for name, array in places.items()}
+    for run in (kernel.interpret, kernel.run_residual, kernel.run_native):
+        C = Tensor(MAP, 7)
+        steps.append(run([{**given, "C": C}[name] for name in kernel.tensors], []))
+        expected = sorted({*order} - {*unset} | {*again.tolist()})
+        assert C.storage[0]["idx"].tolist() == [i - 1 for i in expected]
+        assert np.flatnonzero(C.storage[0]["tbl"]).tolist() == [i - 1 for i in expected]
+    assert ("sort" not in steps[0]) == ("sort" not in steps[1]) == is_sorted

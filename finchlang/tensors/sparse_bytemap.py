@@ -106,16 +106,43 @@ class SparseByteMap(Level):
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         size = dims[-1]
-        host.sort(store.idx, ZERO, host.get(store.stored))
-        host.grow(store.ptr, add(count, 1))
-        if count is ONE and not isinstance(self.lvl, Pattern):
-            # one fiber: places are coordinates already
+        is_one = count is ONE  # fiber: then places are coordinates already
+
+        def sort() -> None:
+            host.sort(store.idx, ZERO, host.get(store.stored))
+
+        def sort_and_split() -> None:
+            sort()
+            self._split_by_fiber(host, store, size, count)
+
+        if is_one and isinstance(self.lvl, Pattern):
+            host.grow(store.ptr, add(count, 1))
+            host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
+        else:
+            sort()
+            host.grow(store.ptr, add(count, 1))
+            if not is_one:
+                self._split_by_fiber(host, store, size, count)
+        if is_one:
             host.store(store.ptr, ZERO, ZERO)
             host.store(store.ptr, ONE, host.get(store.stored))
-        else:
-            self._split_by_fiber(host, store, size, count)
         host.set(store.fibers, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
+
+    def _is_in_order(self, host: Host, store: Store) -> Expr:
+        """Whether the listed places ascend, and all are set: as they are if they were written in
+        order, which is then as quickly told as done."""
+        is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
+
+        def look(q: Expr) -> None:
+            place = host.load(store.idx, q, "place", Int64)
+            ascends = compare("lt", host.get(previous), place)
+            is_right = op("and", ascends, host.load(store.tbl, place, "set"))
+            host.set(is_so, op("and", host.get(is_so), is_right))
+            host.set(previous, place)
+
+        host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
+        return host.get(is_so)
 
     def _split_by_fiber(self, host: Host, store: Store, size: Expr, count: Expr) -> None:
         """From the sorted places of all fibers to the coordinates of each, leaving out those that
