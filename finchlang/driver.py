@@ -14,7 +14,7 @@ from finchlang.kernel import Kernel
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.normalize import Format
 from finchlang.parse import parse_script
-from finchlang.plans import Plan, Site, yielded
+from finchlang.plans import MISSED, Plan, Site, yielded
 from finchlang.rewrite import walk
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
@@ -126,9 +126,9 @@ class Session:
         """Run a script; gives the value of its last statement. Raises FinchError."""
         site = self._alone.get((text, name))  # loops of Python run it again and again
         if site is not None:
-            plan = site.plan(self.environment)
-            if plan is not None:
-                return plan.run(self.environment)
+            result = site.run(self.environment)
+            if result is not MISSED:
+                return result
         script = parse_script(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode):
@@ -160,10 +160,8 @@ class Session:
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
         site = self._site(node)
-        plan = site.plan(environment)
-        if plan is None:
-            return self._run_anew(site, environment)
-        return plan.run(environment)
+        result = site.run(environment)
+        return self._run_anew(site, environment) if result is MISSED else result
 
     def _run_anew(self, site: Site, environment: Environment) -> Any:
         """Run a kernel on values it was not run on last time."""
@@ -184,9 +182,9 @@ class Session:
             if isinstance(tensor, Tensor):
                 tensor.validate()
         if self.engine == "native":
-            plan = Plan(node, kernel, handles, numbers, masks, self._handles)
+            plan = Plan(kernel, handles, numbers, masks, self._handles)
             site.add(plan, environment)
-            return plan.run(environment)
+            return site.follow(plan, environment)
         self._execute(node, kernel, tensors, [numbers[name] for name in kernel.numbers])
         for name in written:
             self._handles.publish(name, handles[name], environment)

@@ -62,6 +62,12 @@ class Handle:
         value, (data, indices, indptr) = self.value, self._parts
         return value.data is data and value.indices is indices and value.indptr is indptr
 
+    def parts(self) -> list[tuple[Any, str, Any]]:
+        """The value's parts that may be replaced, each as the object that has it, its name, and what
+        it is now."""
+        names = ("data", "indices", "indptr")
+        return [(self.value, name, part) for name, part in zip(names, self._parts, strict=False)]
+
     def publish(self) -> Any:
         """The script value after a kernel wrote the tensor: the same object, changed, unless the
         tensor's size or storage can no longer be its own."""

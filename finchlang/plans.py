@@ -8,10 +8,12 @@ from operator import itemgetter
 from typing import Any
 
 from finchlang.calling.caller import Caller
+from finchlang.calling.repeat import PATIENCE, Repeat
 from finchlang.handles import Handle, Handles
 from finchlang.kernel import Kernel
+from finchlang.native.call import CHANGED, UNKNOWN
 from finchlang.rewrite import substitute, walk
-from finchlang.script.environment import Environment
+from finchlang.script.environment import Environment, Scope
 from finchlang.source import FinchError
 from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Variable
@@ -20,6 +22,12 @@ from finchlang.tensors.tensor import Scalar
 
 #: how many ways to call a kernel are remembered: loops often swap two tensors or three
 PLANS = 4
+
+#: what comes of a kernel that is called in a new way
+MISSED = object()
+
+#: the values of an environment that names belong to
+Owner = Callable[[Environment], dict[str, Any]]
 
 #: the masks that names of a kernel are bound to
 Masks = dict[str, MaskValue]
@@ -39,20 +47,19 @@ class Plan:
 
     __slots__ = (
         *("_copies", "_formats", "_kinds", "_known", "_masks", "_matrices", "_numbers"),
-        *("_node", "_numbers_at", "_published", "_scalars", "_scalars_at", "_tensors", "_yields"),
+        *("_numbers_at", "_published", "_scalars", "_scalars_at", "_tensors", "yields"),
         *("caller", "handles", "kernel", "names", "owned", "parts"),
     )
 
     def __init__(
         self,
-        node: KernelNode,
         kernel: Kernel,
         handles: dict[str, Handle],
         numbers: dict[str, Any],
         masks: Masks,
         known: Handles,
     ):
-        self._node, self.kernel, self._known, self._masks = node, kernel, known, masks
+        self.kernel, self._known, self._masks = kernel, known, masks
         scalars = [name for name, handle in handles.items() if isinstance(handle.stored, Scalar)]
         self.handles = {name: handles[name] for name in handles if name not in scalars}
         self.names = (*self.handles, *scalars, *numbers)
@@ -76,7 +83,7 @@ class Plan:
         self._numbers = tuple(numbers.values())
         self._kinds = tuple(map(type, self._numbers))
         self._numbers_at = [list(numbers).index(name) for name in kernel.numbers]
-        self._yields = kernel.yields
+        self.yields = kernel.yields
 
     @property
     def is_in_place(self) -> bool:
@@ -111,19 +118,31 @@ class Plan:
             self._tensors[place] = scalars[at]
         return True
 
-    def run(self, environment: Environment) -> Any:
-        """Call the kernel; gives what it returns. Raises FinchError."""
+    def run(self, environment: Environment) -> None:
+        """Call the kernel. Raises FinchError."""
         assert self.caller is not None
         numbers = [self._numbers[at] for at in self._numbers_at] if self._numbers_at else ()
-        try:
-            if self.caller.call(self._tensors, numbers) or self._copies:
-                for name, handle in self._published:
-                    self._known.publish(name, handle, environment)
-        except FinchError as error:
-            raise error.at(self._node.span) from None
-        except KeyboardInterrupt:
-            raise FinchError("interrupted", "stopped", self._node.span) from None
-        return yielded(self._yields, environment) if self._yields else None
+        if self.caller.call(self._tensors, numbers) or self._copies:
+            self._publish(environment)
+
+    def finish(self, environment: Environment) -> None:
+        """Take over what a call did that `repeat` has made."""
+        assert self.caller is not None
+        if self.caller.leave():
+            self._publish(environment)
+
+    def _publish(self, environment: Environment) -> None:
+        for name, handle in self._published:
+            self._known.publish(name, handle, environment)
+
+    def repeat(self, values: dict[str, Any]) -> Repeat | None:
+        """What makes the last call once more, as long as `values`, which all names are bound to, are
+        the same; None if it was not like those before it."""
+        caller = self.caller
+        if caller is None or caller.quiet_calls < PATIENCE or self._masks:
+            return None
+        parts = [part for handle in self._matrices for part in handle.parts()]
+        return Repeat(caller, {name: values[name] for name in self.names}, parts)
 
 
 class Site:
@@ -138,6 +157,8 @@ class Site:
         self._values: Callable[[Environment], tuple[Any, ...]] = lambda environment: ()
         self._tensors = slice(0)  # which of the values are tensors, in some way
         self._plans: dict[tuple[int, ...], Plan] = {}  # by the identities of those
+        self._owner: Owner | None = None  # of all names, if they have the same
+        self._last: tuple[Plan, Repeat] | None = None  # the last call, if it may be made again
 
     def bound(self, environment: Environment) -> dict[str, Any]:
         """What the free names are bound to; those of operators are not."""
@@ -155,7 +176,40 @@ class Site:
             self._masked[key] = KernelNode(program, span=self.node.span)
         return self._masked[key]
 
-    def plan(self, environment: Environment) -> Plan | None:
+    def run(self, environment: Environment) -> Any:
+        """Run the kernel as it was run before on what its names are bound to now, and give what it
+        returns; MISSED if it was not. Raises FinchError."""
+        if self._last is not None and self._owner is not None:
+            plan, repeat = self._last
+            try:
+                status = repeat.run(self._owner(environment))
+                if status == CHANGED:
+                    plan.finish(environment)
+            except BaseException as error:
+                self._last = None
+                if isinstance(error, FinchError):
+                    error.at(self.node.span)
+                raise
+            if status != UNKNOWN:
+                return yielded(plan.yields, environment) if plan.yields else None
+        found = self._plan(environment)
+        return MISSED if found is None else self.follow(found, environment)
+
+    def follow(self, plan: Plan, environment: Environment) -> Any:
+        """Run the kernel as planned, and give what it returns. Raises FinchError."""
+        self._last = None
+        try:
+            plan.run(environment)
+        except FinchError as error:
+            raise error.at(self.node.span) from None
+        except KeyboardInterrupt:
+            raise FinchError("interrupted", "stopped", self.node.span) from None
+        if self._owner is not None:
+            repeat = plan.repeat(self._owner(environment))
+            self._last = None if repeat is None else (plan, repeat)
+        return yielded(plan.yields, environment) if plan.yields else None
+
+    def _plan(self, environment: Environment) -> Plan | None:
         """How the kernel was called on what its names are bound to now."""
         try:
             values = self._values(environment)
@@ -172,7 +226,8 @@ class Site:
             return
         if plan.names != self._names:
             self._plans.clear()
-            self._names, self._values = plan.names, reader(plan.names, environment)
+            self._names, self._owner = plan.names, owner(plan.names, environment.scope)
+            self._values = reader(plan.names, environment.scope, self._owner)
             self._tensors = plan.parts[0]
         if len(self._plans) >= PLANS:
             oldest = self._plans.pop(next(iter(self._plans)))
@@ -183,15 +238,19 @@ class Site:
         self._plans[tuple([id(handle.value) for handle in plan.handles.values()])] = plan
 
 
-def reader(
-    names: tuple[str, ...], environment: Environment
-) -> Callable[[Environment], tuple[Any, ...]]:
-    """What gives the values of `names` in an environment of the same scope; KeyError if one has
-    none."""
-    scope = environment.scope
+def owner(names: tuple[str, ...], scope: Scope) -> Owner | None:
+    """What gives the values of all `names`, and perhaps of others, in an environment of `scope`; None
+    if several scopes own them."""
     owners = {scope.owner(name) for name in names}
-    if len(owners) == 1 and len(names) > 1:
-        values, get = scope.values_with(names[0]), itemgetter(*names)
+    return scope.values_with(names[0]) if len(owners) == 1 else None
+
+
+def reader(
+    names: tuple[str, ...], scope: Scope, owner: Owner | None
+) -> Callable[[Environment], tuple[Any, ...]]:
+    """What gives the values of `names` in an environment of `scope`; KeyError if one has none."""
+    if owner is not None and len(names) > 1:
+        values, get = owner, itemgetter(*names)
         return lambda env: get(values(env))
     places = [(scope.values_with(name), name) for name in names]
     return lambda env: tuple([values(env)[name] for values, name in places])

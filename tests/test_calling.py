@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from finchlang import Scalar, Session, Tensor
+from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calling.renewal import LARGE, RenewedSeat
 from finchlang.calling.seat import ScalarSeat, TensorSeat
 
@@ -42,24 +44,114 @@ def test_what_has_not_changed_is_not_taken_over(size: int, monkeypatch) -> None:
     assert not looked
 
 
+@pytest.mark.parametrize("calls", [1, 4, 12])
 @pytest.mark.parametrize("size", [10, LARGE // 8])
-def test_what_is_done_between_calls_counts(size: int) -> None:
+def test_what_is_done_between_calls_counts(size: int, calls: int) -> None:
     session = multiplying(size)
-    for _ in range(4):
-        session.run(MULTIPLY)
-    A, y = session["A"], session["y"]
-    y.storage = [{}, {"val": np.arange(float(size))}]
-    session.run(MULTIPLY)
-    assert np.allclose(y.to_numpy(), A @ np.ones(size))
-    A.data = 2 * A.data
-    session.run(MULTIPLY)
-    assert np.allclose(y.to_numpy(), A @ np.ones(size))
+
+    def check() -> None:
+        for _ in range(calls):
+            session.run(MULTIPLY)
+            assert np.allclose(session["y"].to_numpy(), session["A"] @ session["x"])
+
+    check()
+    session["y"].storage = [{}, {"val": np.arange(float(size))}]
+    check()
+    session["A"].data = 2 * session["A"].data
+    check()
     session["x"] = np.full(size, 3.0)
-    session.run(MULTIPLY)
-    assert np.allclose(y.to_numpy(), A @ np.full(size, 3.0))
-    other = session["A"] = sp.csc_array(np.eye(7, size))
-    session.run(MULTIPLY)
-    assert np.allclose(y.to_numpy(), other @ np.full(size, 3.0))
+    check()
+    session["y"] = Tensor(VECTOR, size)
+    check()
+    session["A"] = sp.csc_array(np.eye(7, size))
+    check()
+    session["y"] = np.ones(7)
+    for _ in range(calls):
+        session.run(MULTIPLY)
+        assert np.allclose(session["y"], session["A"] @ session["x"])
+
+
+@pytest.mark.parametrize("size", [10, LARGE // 8])
+def test_numbers_are_told_anew(size: int) -> None:
+    session, program = multiplying(size), MULTIPLY.replace("x[j]", "x[j] * c")
+    for c in (1.0,) * 9 + (2.0, 1.0, 1.0, 3, 3, 1.0) + (0.0,) * 9 + (-0.0,):
+        session["c"] = c
+        session.run(program)
+        expected = session["A"] @ session["x"] * c
+        assert np.allclose(session["y"].to_numpy(), expected)
+
+
+@pytest.mark.parametrize("size", [10, LARGE // 8])
+def test_a_call_that_fails_after_many_that_did_not(size: int) -> None:
+    session = Session()
+    session["x"], session["y"] = np.arange(float(size)), Tensor(VECTOR, size)
+    session["k"] = k = np.arange(1, size + 1)
+    program = "@finch begin\ny .= 0\nfor i = _\n y[k[i]] += x[i]\nend\nend"
+    for _ in range(9):
+        session.run(program)
+    k[-1] = size + 1
+    with pytest.raises(FinchError, match="is not in"):
+        session.run(program)
+    assert session["y"].to_numpy().tolist() == session["x"].tolist()
+    k[-1] = size - 1
+    for _ in range(9):
+        session.run(program)
+        assert session["y"].to_numpy()[-2:].tolist() == [2 * size - 3, 0]
+
+
+def test_names_may_lose_their_values() -> None:
+    session = multiplying(10)
+    for _ in range(9):
+        session.run(MULTIPLY)
+    del session.environment.values["x"]
+    with pytest.raises(FinchError, match="x"):
+        session.run(MULTIPLY)
+
+
+def test_a_function_calls_its_kernel_again_on_what_it_is_given() -> None:
+    session = multiplying(10)
+    session.run(f"function f(A, x, y)\n{MULTIPLY}\nend")
+    session["v"] = np.full(10, 2.0)
+    for name in ["x"] * 9 + ["v"] * 9 + ["x", "v", "x"]:
+        session.run(f"f(A, {name}, y)")
+        assert np.allclose(session["y"].to_numpy(), session["A"] @ session[name])
+
+
+def test_an_interrupt_during_a_repeated_call() -> None:
+    """The handler's exception comes through, and what the kernel did is taken back."""
+
+    class Alarm(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        raise Alarm
+
+    session = Session()
+    session["x"], session["y"] = np.zeros(1000), Tensor(VECTOR, 1000)
+    session["n"] = np.array([10])
+    program = """@finch begin
+        y .= 0
+        for t = _, i = _
+            for k = 1:n[t]
+                y[i] += cos(x[i] * k)
+            end
+        end
+    end"""
+    for _ in range(9):
+        session.run(program)
+    session["n"][:] = 10**12
+    old = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(Alarm):
+            session.run(program)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert session["y"].to_numpy().tolist() == [10.0] * 1000
+    session["n"][:] = 3
+    session.run(program)
+    assert session["y"].to_numpy().tolist() == [3.0] * 1000
 
 
 def test_results_are_read_by_other_kernels_in_turn() -> None:

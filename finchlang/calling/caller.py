@@ -29,7 +29,7 @@ class Caller:
     ):
         self.frame = native.frame()
         layout = native.layout
-        self._seats: list[Seat] = []
+        self.seats: list[Seat] = []
         buffer, given, handed = 0, layout.first_input, layout.first_output
         for bound in bounds:
             seat: Seat
@@ -40,16 +40,19 @@ class Caller:
                 seat = kind(bound, self.frame, given, handed, buffer, bound.name in owned)
             buffer, given = buffer + len(bound.buffers), given + len(bound.inputs)
             handed += len(bound.outputs)
-            self._seats.append(seat)
-        self._changing = [seat for seat in self._seats if seat.bound.written]
-        self._renewed = [seat for seat in self._seats if isinstance(seat, RenewedSeat)]
-        self._exchanging: list[RenewedSeat] = []
+            self.seats.append(seat)
+        self._changing = [seat for seat in self.seats if seat.bound.written]
+        self._renewed = [seat for seat in self.seats if isinstance(seat, RenewedSeat)]
+        self.exchanging: list[RenewedSeat] = []
         self._numbers = slice(given, layout.first_output)
         self._pack = [packer(type) for type in layout.inputs[given - layout.first_input :]]
         self._written: list[tuple[int, np.ndarray]] = []
-        self._tensors: Sequence[Stored] | None = None  # those of the last call
+        self.tensors: Sequence[Stored] = ()  # those of the last call, unless it failed
         self._states: list[Any] = []  # as that left them
+        self._given: Sequence[Any] = ()  # the numbers of the last call
         self._is_quiet = False  # if outputs are as expected, there is nothing else to take over
+        #: how many calls in turn found everything as it was, and only changed what is in arrays
+        self.quiet_calls = 0
 
     def call(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
         """Run on the tensors, in the order of the bounds; says whether one that is not owned changed
@@ -58,41 +61,60 @@ class Caller:
         Raises FinchError; the tensors are then as they were.
         """
         frame = self.frame
-        is_known = tensors is self._tensors and all(map(is_, map(_state, tensors), self._states))
+        is_known = tensors is self.tensors and all(map(is_, map(_state, tensors), self._states))
         if not is_known:
             self._enter(tensors)
-        if self._pack:
+        is_same = is_known and all(map(is_, numbers, self._given))
+        if self._pack and not is_same:
+            self._given = numbers
             words = [pack(value) for pack, value in zip(self._pack, numbers, strict=True)]
             frame.slots[self._numbers] = words
-        for renewed in self._exchanging:
+        for renewed in self.exchanging:
             renewed.offer()
         try:
             is_new = frame.call(self._written)
         except BaseException:
-            self._tensors = None
-            for seat in self._seats:
-                seat.forget()  # the frame may refer to memory that the call got, and is free now
+            self._forget()
             raise
         if is_new or not is_known or not self._is_quiet:
-            return self._leave(tensors)
-        if self._exchanging:
-            for renewed in self._exchanging:
+            return self.leave()
+        self.quiet_calls = self.quiet_calls + 1 if is_same and not frame.keeps_journals else 0
+        if self.exchanging:
+            for renewed in self.exchanging:
                 renewed.exchange()
             self._states = [*map(_state, tensors)]
         return False
 
+    def ended(self, status: int) -> None:
+        """Raise what a failed call came to, of which only the `status` is known."""
+        self._forget()
+        self.frame.ended(status)
+
+    def stopped(self, error: BaseException) -> None:
+        """As `Frame.stopped`."""
+        self._forget()
+        self.frame.stopped(error)
+
+    def _forget(self) -> None:
+        """Have everything told anew: the frame may refer to memory that the call got, and is free
+        now."""
+        self.tensors = ()
+        for seat in self.seats:
+            seat.forget()
+
     def _enter(self, tensors: Sequence[Stored]) -> None:
         """Put into the frame what is not in it."""
         moved = False
-        for seat, tensor in zip(self._seats, tensors, strict=True):
+        for seat, tensor in zip(self.seats, tensors, strict=True):
             if not seat.holds(tensor):
                 moved = seat.enter(tensor) or moved
         if moved:
             self._note()
+        self.tensors = tensors
 
-    def _leave(self, tensors: Sequence[Stored]) -> bool:
-        """Take over what the kernel did."""
-        changed = False
+    def leave(self) -> bool:
+        """Take over what the kernel did; says whether a tensor that is not owned changed its storage."""
+        changed, self.quiet_calls = False, 0
         for seat in self._changing:
             changed = seat.leave() or changed
         if changed:
@@ -100,10 +122,10 @@ class Caller:
         self._is_quiet = all([seat.is_quiet for seat in self._changing])
         if self._is_quiet:
             self.frame.expect()
-        self._tensors, self._states = tensors, [*map(_state, tensors)]
+        self._states = [*map(_state, self.tensors)]
         return changed
 
     def _note(self) -> None:
         """Note which arrays are to be saved, and which exchanged."""
-        self._written = [array for seat in self._seats for array in seat.written]
-        self._exchanging = [seat for seat in self._renewed if seat.is_exchanging]
+        self._written = [array for seat in self.seats for array in seat.written]
+        self.exchanging = [seat for seat in self._renewed if seat.is_exchanging]

@@ -81,6 +81,11 @@ class RenewedSeat(TensorSeat):
 
     is_exchanging = False
 
+    @property
+    def state(self) -> Any:
+        """The tensor's, as the last call left it."""
+        return self._state
+
     def enter(self, tensor: Tensor) -> bool:
         super().enter(tensor)
         self._decide(tensor)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
-#: The procedure that every kernel is called by; like `grow` it is LLVM's, and compiled on its own.
-CALL = "call"
+#: The procedures that kernels are called by; like `grow` they are LLVM's, and compiled on their own.
+CALL, REPEAT = "call", "repeat"
 
-#: What it returns if a kernel that ran to its end handed back something new; else what the kernel
-#: does (`layout.py`).
-CHANGED = 4
+#: What they return if a kernel that ran to its end handed back something new, and if something is
+#: not as it was; else what the kernel does (`layout.py`).
+CHANGED, UNKNOWN = 4, 5
 
 #: `call(entry, block)` on two Python integers. The words of the block: the address of the slots, how
 #: often something is compared, how often saved; then for each comparison two addresses and a number
@@ -85,8 +86,74 @@ end:
   ret ptr %number
 }}"""
 
+#: `repeat(guard, values)` calls a kernel again if everything is as it was. The words at the address
+#: `guard`: how many names there are, how many attributes, `entry` and `block` as `call` takes them;
+#: then for each name the name and its value in the dictionary `values`, and for each attribute the
+#: object, the attribute's name, and its value: all as addresses of Python's objects.
+TEXT_OF_REPEAT = f"""
+define ptr @repeat(ptr %guard, ptr %values) nounwind {{
+start:
+  %words = call ptr @PyLong_AsVoidPtr(ptr %guard)
+  %names = load i64, ptr %words
+  %attributes.at = getelementptr i64, ptr %words, i64 1
+  %attributes = load i64, ptr %attributes.at
+  %entry.at = getelementptr i64, ptr %words, i64 2
+  %block.at = getelementptr i64, ptr %words, i64 3
+  %first = getelementptr i64, ptr %words, i64 4
+  br label %name
+name:
+  %k = phi i64 [ 0, %start ], [ %k.next, %name.one ]
+  %name.at = phi ptr [ %first, %start ], [ %name.next, %name.one ]
+  %is.named = icmp eq i64 %k, %names
+  br i1 %is.named, label %attribute, label %name.one
+name.one:
+  %key = load ptr, ptr %name.at
+  %value.at = getelementptr i64, ptr %name.at, i64 1
+  %value = load ptr, ptr %value.at
+  %bound = call ptr @PyDict_GetItem(ptr %values, ptr %key)
+  %is.bound = icmp eq ptr %bound, %value
+  %k.next = add i64 %k, 1
+  %name.next = getelementptr i64, ptr %name.at, i64 2
+  br i1 %is.bound, label %name, label %unknown
+attribute:
+  %j = phi i64 [ 0, %name ], [ %j.next, %known ]
+  %attribute.at = phi ptr [ %name.at, %name ], [ %attribute.next, %known ]
+  %is.known = icmp eq i64 %j, %attributes
+  br i1 %is.known, label %run, label %attribute.one
+attribute.one:
+  %object = load ptr, ptr %attribute.at
+  %label.at = getelementptr i64, ptr %attribute.at, i64 1
+  %label = load ptr, ptr %label.at
+  %was.at = getelementptr i64, ptr %attribute.at, i64 2
+  %was = load ptr, ptr %was.at
+  %is = call ptr @PyObject_GetAttr(ptr %object, ptr %label)
+  %is.missing = icmp eq ptr %is, null
+  br i1 %is.missing, label %missing, label %found
+missing:
+  call void @PyErr_Clear()
+  br label %unknown
+found:
+  call void @Py_DecRef(ptr %is)
+  %is.same = icmp eq ptr %is, %was
+  br i1 %is.same, label %known, label %unknown
+known:
+  %j.next = add i64 %j, 1
+  %attribute.next = getelementptr i64, ptr %attribute.at, i64 3
+  br label %attribute
+run:
+  %entry = load ptr, ptr %entry.at
+  %block = load ptr, ptr %block.at
+  %result = tail call ptr @call(ptr %entry, ptr %block)
+  ret ptr %result
+unknown:
+  %nothing = call ptr @PyLong_FromLong(i64 {UNKNOWN})
+  ret ptr %nothing
+}}"""
+
 #: an address of a block, as an integer, to what the call came to
 Entry = Callable[[int], int]
+#: a dictionary of names to what the call of a guard's kernel came to
+Again = Callable[[dict[str, Any]], int]
 
 
 class _Method(ctypes.Structure):
@@ -111,8 +178,9 @@ _make.argtypes, _make.restype = (
 _methods: dict[int, _Method] = {}  # they must stay as long as there may be functions of theirs
 
 
-def entry_at(address: int, call: int) -> Entry:
-    """The kernel at `address` as a built-in function, by the procedure `call` at its address."""
-    if call not in _methods:
-        _methods[call] = _Method(b"kernel", call, _ONE_ARGUMENT, None)
-    return _make(ctypes.addressof(_methods[call]), address, None)
+def built_in(procedure: int, first: int) -> Any:
+    """The procedure at an address, which takes and gives Python's objects, as a built-in function of
+    its second argument; the first is `first`."""
+    if procedure not in _methods:
+        _methods[procedure] = _Method(b"kernel", procedure, _ONE_ARGUMENT, None)
+    return _make(ctypes.addressof(_methods[procedure]), first, None)

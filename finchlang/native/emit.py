@@ -26,7 +26,7 @@ from finchlang.native.analysis import (
     is_straight,
     runs_along_array,
 )
-from finchlang.native.call import CALL
+from finchlang.native.call import CALL, REPEAT
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_spread import Spreading
@@ -52,6 +52,8 @@ def emit_procedure(name: str) -> str:
         module.define_grow()
     elif name == CALL:
         module.define_call()
+    elif name == REPEAT:
+        module.define_repeat()
     else:
         module.declarations[name] = ""  # its calls of itself need no declaration
         module.functions.append(_Function(module, library.procedure(name)).procedure())

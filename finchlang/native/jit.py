@@ -12,8 +12,8 @@ import llvmlite.binding as llvm
 
 from finchlang.host.ir import Residual
 from finchlang.host.listing import text
-from finchlang.native.cache import ObjectCache, key_of
-from finchlang.native.call import CALL, entry_at
+from finchlang.native.cache import ObjectCache, default_cache, key_of
+from finchlang.native.call import CALL, REPEAT, Again, built_in
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
@@ -140,7 +140,7 @@ def _kernel(
 ) -> NativeKernel:
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
     linked = _link(code, "entry", addresses)
-    entry = entry_at(linked["entry"], _procedure(CALL, cache))
+    entry = built_in(_procedure(CALL, cache), linked["entry"])
     return NativeKernel(layout, entry, linked, name)
 
 
@@ -173,8 +173,15 @@ def _procedure(name: str, cache: ObjectCache | None) -> int:
             return machine_code(emit_procedure(name))
 
         code = make() if cache is None else _kept(key_of("procedure", name), make, cache)
-        _procedures[name] = _link(code, name, {})
+        called = {CALL: _procedure(CALL, cache)} if name == REPEAT else {}
+        _procedures[name] = _link(code, name, called)
     return _procedures[name][name]
+
+
+def again(guard: int) -> Again:
+    """What calls a kernel again if all is as the guard at an address says (`call.py`)."""
+    with _lock:
+        return built_in(_procedure(REPEAT, default_cache()), guard)
 
 
 _names = count(1)

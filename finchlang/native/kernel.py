@@ -11,7 +11,6 @@ from finchlang.native.call import CHANGED, Entry
 from finchlang.native.journal import FULL
 from finchlang.native.layout import (
     FAILED,
-    INTERRUPTED,
     NO_MEMORY,
     OK,
     Failure,
@@ -164,21 +163,35 @@ class Frame:
         if written is not self._written and self.kernel.can_fail:
             self._keep(written)
         before = self._begin() if self._undo.journals else None
-        status = INTERRUPTED
         try:
             status = self.kernel.entry(self.address)
-        except KeyboardInterrupt:
-            raise FinchError("interrupted", f"{self.kernel.layout.name} was interrupted") from None
-        finally:
-            if status not in _ENDED:
-                self._restore()
-        if status in _ENDED:
-            return status == CHANGED
+        except BaseException as error:
+            self.stopped(error)
+            raise
         if before is not None and status == FAILED and self._failure().message == FULL:
+            self._restore()
             self._undo.was_full()
             self.slots[: len(before)] = before
             return self.call(written)  # now all is saved whole
+        return self.ended(status)
+
+    def ended(self, status: int) -> bool:
+        """What `call` does with the status of a call."""
+        if status in _ENDED:
+            return status == CHANGED
+        self._restore()
         raise self._error(status)
+
+    def stopped(self, error: BaseException) -> None:
+        """Restore all after a signal's handler raised an exception. Raises FinchError for Ctrl-C."""
+        self._restore()
+        if isinstance(error, KeyboardInterrupt):
+            raise FinchError("interrupted", f"{self.kernel.layout.name} was interrupted") from None
+
+    @property
+    def keeps_journals(self) -> bool:
+        """Whether something must be done before each call."""
+        return bool(self._undo.journals)
 
     def _begin(self) -> list[int]:
         """Get the journals ready; gives what is in the slots."""

@@ -127,6 +127,18 @@ class Module:
         self.declare("ptr", "PyLong_AsVoidPtr", "ptr")
         self.declare("ptr", "PyLong_FromLong", "i64")
 
+    def define_repeat(self) -> None:
+        """Define the procedure that calls a kernel again if all is as it was."""
+        self.functions.append(call.TEXT_OF_REPEAT)
+        for name, arguments in (
+            *((call.CALL, "ptr, ptr"), ("PyDict_GetItem", "ptr, ptr")),
+            *(("PyObject_GetAttr", "ptr, ptr"), ("PyLong_AsVoidPtr", "ptr")),
+            ("PyLong_FromLong", "i64"),
+        ):
+            self.declare("ptr", name, arguments)
+        self.declare("void", "PyErr_Clear", "")
+        self.declare("void", "Py_DecRef", "ptr")
+
     def tbaa(self, name: str) -> str:
         """The access tag of a new type of memory, apart from every other."""
         number = len(self.metadata)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 _EXPORTS = (
-    *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
-    *("PyMem_RawMalloc", "PyMem_RawRealloc"),
+    *("PyDict_GetItem", "PyErr_CheckSignals", "PyErr_Clear", "PyErr_Occurred", "PyLong_AsVoidPtr"),
+    *("PyLong_FromLong", "PyMem_RawMalloc", "PyMem_RawRealloc", "PyObject_GetAttr", "Py_DecRef"),
 )
 
 #: Functions of the interpreter that kernels call, by the name they are linked with. (Kernels run
