@@ -158,7 +158,9 @@ class Site:
         self._tensors = slice(0)  # which of the values are tensors, in some way
         self._plans: dict[tuple[int, ...], Plan] = {}  # by the identities of those
         self._owner: Owner | None = None  # of all names, if they have the same
-        self._last: tuple[Plan, Repeat] | None = None  # the last call, if it may be made again
+        self._repeats: list[
+            tuple[Plan, Repeat]
+        ] = []  # the last calls of plans that made many alike
 
     def bound(self, environment: Environment) -> dict[str, Any]:
         """What the free names are bound to; those of operators are not."""
@@ -179,25 +181,27 @@ class Site:
     def run(self, environment: Environment) -> Any:
         """Run the kernel as it was run before on what its names are bound to now, and give what it
         returns; MISSED if it was not. Raises FinchError."""
-        if self._last is not None and self._owner is not None:
-            plan, repeat = self._last
-            try:
-                status = repeat.run(self._owner(environment))
-                if status == CHANGED:
-                    plan.finish(environment)
-            except BaseException as error:
-                self._last = None
-                if isinstance(error, FinchError):
-                    error.at(self.node.span)
-                raise
-            if status != UNKNOWN:
-                return yielded(plan.yields, environment) if plan.yields else None
+        if self._repeats:
+            assert self._owner is not None
+            values = self._owner(environment)
+            for plan, repeat in self._repeats:
+                try:
+                    status = repeat.run(values)
+                    if status == CHANGED:
+                        plan.finish(environment)
+                except BaseException as error:
+                    self._drop(plan)
+                    if isinstance(error, FinchError):
+                        error.at(self.node.span)
+                    raise
+                if status != UNKNOWN:
+                    return yielded(plan.yields, environment) if plan.yields else None
         found = self._plan(environment)
         return MISSED if found is None else self.follow(found, environment)
 
     def follow(self, plan: Plan, environment: Environment) -> Any:
         """Run the kernel as planned, and give what it returns. Raises FinchError."""
-        self._last = None
+        self._drop(plan)
         try:
             plan.run(environment)
         except FinchError as error:
@@ -206,8 +210,14 @@ class Site:
             raise FinchError("interrupted", "stopped", self.node.span) from None
         if self._owner is not None:
             repeat = plan.repeat(self._owner(environment))
-            self._last = None if repeat is None else (plan, repeat)
+            if repeat is not None:
+                self._repeats.append((plan, repeat))
         return yielded(plan.yields, environment) if plan.yields else None
+
+    def _drop(self, plan: Plan) -> None:
+        """Have no call repeated that was made as `plan` says."""
+        if self._repeats:
+            self._repeats = [one for one in self._repeats if one[0].caller is not plan.caller]
 
     def _plan(self, environment: Environment) -> Plan | None:
         """How the kernel was called on what its names are bound to now."""
@@ -226,11 +236,13 @@ class Site:
             return
         if plan.names != self._names:
             self._plans.clear()
+            self._repeats.clear()
             self._names, self._owner = plan.names, owner(plan.names, environment.scope)
             self._values = reader(plan.names, environment.scope, self._owner)
             self._tensors = plan.parts[0]
         if len(self._plans) >= PLANS:
             oldest = self._plans.pop(next(iter(self._plans)))
+            self._drop(oldest)
             if oldest.kernel is kernel and oldest.owned == plan.owned:
                 plan.caller = oldest.caller
         plan.caller = plan.caller or kernel.caller(plan.owned)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Scalar, Session, Tensor
+from finchlang.calling.caller import Caller
 from finchlang.calling.renewal import LARGE, RenewedSeat
 from finchlang.calling.seat import ScalarSeat, TensorSeat
 
@@ -207,6 +208,21 @@ def test_lengths_within_spare_room_are_noticed() -> None:
         session.run(KEEP)
         assert session["w"].countstored() == np.count_nonzero(x > c)
         assert len(session["w"].storage[-1]["val"]) == np.count_nonzero(x > c)
+
+
+def test_two_calls_in_turn_are_both_made_again(monkeypatch) -> None:
+    session, runs = multiplying(10), []
+    session["v"], session["z"] = np.full(10, 2.0), Tensor(VECTOR, 10)
+    session.run(f"function f(A, x, y)\n{MULTIPLY}\nend")
+    for _ in range(9):
+        session.run("f(A, x, y)\nf(A, v, z)")
+    monkeypatch.setattr(Caller, "call", lambda *_: runs.append(1))
+    for factor in (2, 3):
+        session["A"].data *= factor
+        session.run("f(A, x, y)\nf(A, v, z)")
+        assert np.allclose(session["y"].to_numpy(), session["A"] @ session["x"])
+        assert np.allclose(session["z"].to_numpy(), session["A"] @ session["v"])
+    assert not runs
 
 
 def test_scalars_take_turns_in_one_place(monkeypatch) -> None:

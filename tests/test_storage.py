@@ -6,11 +6,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from every_format import fits, nests
 from level_kernels import run
 
+from finchlang.kernel import Kernel
+from finchlang.parse import parse_kernel
 from finchlang.script.display import display_text
+from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 
+DENSE = "Dense(Dense(Element(0.0)))"
 SCATTERED = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 3, 0, 5], [0, 0, 0, 0]])
 ONE_A_COLUMN = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 5], [0, 0, 0, 0]])
 BLOCKS = np.array([[1.0, 0, 4, 0], [2, 0, 5, 0], [0, 0, 0, 0], [3, 6, 7, 0]])
@@ -95,3 +100,26 @@ def test_countstored_counts_the_entries(outer: str, inner: str) -> None:
     assert tensor.countstored() == len(tensor.entries()[1])
     assert tensor.to_numpy().flags.f_contiguous and np.array_equal(tensor.to_numpy(), array)
     assert not np.shares_memory(tensor.to_numpy(), tensor.storage[-1]["val"])
+
+
+@pytest.mark.parametrize("format", nests("Element(0.0)", 2))
+def test_counters_tell_how_much_of_the_arrays_is_in_use(format: str) -> None:
+    """Unless the format says that they do not: calls compare nothing else (`calling/seat.py`)."""
+    write = "C[i, j] = A[i, j]"
+    if format.startswith("Symmetric"):  # of two mirrored places it has one
+        write = f"if i <= j {write} end"
+    formats = {"A": parse_format(DENSE), "C": parse_format(format)}
+    program = f"C .= 0; for j=_, i=_ begin if A[i, j] != 0 {write} end end end"
+    kernel = Kernel(parse_kernel(program), formats)
+    rng, found = np.random.default_rng(1), {}
+    for _ in range(12):
+        A = np.where(rng.random((3, 3)) < 0.3, rng.integers(1, 3, (3, 3)), 0.0)
+        if fits(format, A) is None:
+            A = np.diag(np.diag(A)) if fits(format, np.diag(np.diag(A))) else np.zeros((3, 3))
+        given = {"A": Tensor.from_numpy(A, DENSE), "C": Tensor(format, 3, 3)}
+        kernel.interpret([given[name] for name in kernel.tensors], [])
+        parts = [part for level in given["C"].storage for part in level.items()]
+        counters = tuple(part for part in parts if not isinstance(part[1], np.ndarray))
+        lengths = [(name, len(part)) for name, part in parts if isinstance(part, np.ndarray)]
+        if all(level.counts_lengths for level in formats["C"].levels()):
+            assert found.setdefault(counters, lengths) == lengths

@@ -118,6 +118,7 @@ class TensorSeat(Seat):
         self._words_at = slice(3 * buffer, 3 * (buffer + count))
         self._order = bound.level.order
         self._shows_place = not bound.written and len(bound.inputs) == self._order
+        self._is_counted = all([level.counts_lengths for level in bound.level.levels()])
         self._state: Any = None  # the tensor's when it entered or was left
         self._arrays: list[np.ndarray] = []  # as long as their memory is
         self._words: list[int] = []  # what the kernel is given
@@ -153,7 +154,7 @@ class TensorSeat(Seat):
         copied = [self._arrays[k] for k in self.grown_at if first + k not in noted]
         self._waits = self.is_owned and all([array.nbytes <= SMALL for array in copied])
         self._has_room = any([len(own[k]) < len(self._arrays[k]) for k in self.grown_at])
-        self.is_quiet = not self._has_room
+        self.is_quiet = self._is_counted or not self._has_room
         saved = self._arrays if self._waits else own
         self.written = [(self.buffer + k, saved[k]) for k in self.written_at]
         self._sizes = []
@@ -165,13 +166,13 @@ class TensorSeat(Seat):
         if not has_grown:
             is_same = words == self._words
             # within spare room arrays may have got longer that no counter counts
-            if is_same and not self._has_room:
+            if is_same and self.is_quiet:
                 return False
             is_late = self._waits and not self._was_asked
             if is_late and (is_same or words[: self._order] == self._words[: self._order]):
                 tensor.change_later(partial(self._made_out, tensor.shape, self._arrays, words))
                 slots[self.given], self._words, self._state = words, words, tensor.state
-                self._has_room, self.is_quiet = True, False
+                self._has_room, self.is_quiet = True, self._is_counted
                 return False
             if is_same and not self._has_changed_lengths():
                 return False

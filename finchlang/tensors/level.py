@@ -48,6 +48,8 @@ class Level:
     protocols: ClassVar[tuple[str, ...]] = ("walk",)
     #: whether `declare` looks at what the arrays hold, so as to clear no more than that
     clears_entries: ClassVar[bool] = False
+    #: whether sizes and counters tell how much of each array of a frozen tensor is in use
+    counts_lengths: ClassVar[bool] = True
     is_leaf: ClassVar[bool] = False
     #: whether reading a leaf gives structure (a looplet), which loops around should know of
     is_structured: ClassVar[bool] = False

@@ -31,6 +31,7 @@ class PackBits(RunList):
     """
 
     arrays: ClassVar = (("ptr", None), ("right", None), ("ofs", None))
+    counts_lengths: ClassVar[bool] = False  # of the literals between runs
 
     def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         RunList.freeze(self, host, store, dims, count)

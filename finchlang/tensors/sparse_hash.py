@@ -39,6 +39,7 @@ class SparseHash(Coordinates):
 
     counters: ClassVar = (("stored", Int64),)
     clears_entries: ClassVar[bool] = True
+    counts_lengths: ClassVar[bool] = False  # of the table
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]

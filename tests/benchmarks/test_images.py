@@ -83,8 +83,9 @@ def test_erosion_runs(meter, name):
     session["input"] = run_tensor(on)
     session["once"] = Tensor("Dense(SparseRunList{Int32}(Pattern()))", m, n)
     session["twice"] = Tensor("Dense(SparseRunList{Int32}(Pattern()))", m, n)
-    session["tmp"] = Tensor("SparseRunList{Int32}(Pattern())", m)
-    program = "erode(once, tmp, input)\nerode(twice, tmp, once)"
+    session["line"] = Tensor("SparseRunList{Int32}(Pattern())", m)
+    session["other"] = Tensor("SparseRunList{Int32}(Pattern())", m)
+    program = "erode(once, line, input)\nerode(twice, other, once)"
     session.run(program)
     level = session["twice"].storage[1]
     count = level["ptr"][n]
@@ -163,8 +164,10 @@ def test_erosion_bits(meter, name):
     session["input"] = words.T
     session["once"], session["twice"] = Tensor(WORDS, 0, 0), Tensor(WORDS, 0, 0)
     session["tmp"] = Tensor("Dense(Element(0x0000000000000000))", words.shape[1])
-    program = BITS.replace("output", "once") + "\n"
-    program += BITS.replace("input", "once").replace("output", "twice")
+    again = BITS.replace("input", "once").replace("output", "twice")
+    program = BITS.replace("output", "once").removesuffix("end") + again.removeprefix(
+        "@finch begin"
+    )
     session.run(program)
     twice = np.ascontiguousarray(session["twice"].to_numpy().T)
     assert np.array_equal(unpacked(twice, m), expected)
