@@ -45,6 +45,21 @@ def test_what_has_not_changed_is_not_taken_over(size: int, monkeypatch) -> None:
     assert not looked
 
 
+def test_memory_of_a_sparse_result_is_exchanged_without_looking(monkeypatch) -> None:
+    session, looked = multiplying(LARGE // 8), []
+    session["C"] = Tensor("Dense(SparseList(Element(0.0)))", *session["A"].shape)
+    leave = RenewedSeat.leave
+    monkeypatch.setattr(RenewedSeat, "leave", lambda seat: looked.append(seat) or leave(seat))
+    for factor in range(1, 13):
+        session["A"].data[:] = factor
+        session.run("@finch begin\nC .= 0\nfor j = _, i = _\n C[i, j] = A[i, j] * x[j]\nend\nend")
+        if factor == 5:
+            looked.clear()
+        if factor in (2, 8, 9, 12):
+            assert np.array_equal(session["C"].to_scipy().data, session["A"].data)
+    assert not looked
+
+
 @pytest.mark.parametrize("calls", [1, 4, 12])
 @pytest.mark.parametrize("size", [10, LARGE // 8])
 def test_what_is_done_between_calls_counts(size: int, calls: int) -> None:

@@ -4,6 +4,7 @@ be saved for the case that the kernel fails or is interrupted."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from sys import getrefcount
 from typing import Any
 
@@ -55,15 +56,15 @@ def _steps(program: Node) -> Iterator[Node]:
 
 class Spare:
     """Memory that a tensor had before: `arrays`, those that a kernel writes, in order, and the
-    `words` that tell the kernel where each is. `storage` is the tensor's storage made since, in
-    memory of our own (none: it is somebody else's)."""
+    `words` that tell the kernel where each is. `state` is the tensor's since it got memory of our
+    own (in any other state its memory is somebody else's)."""
 
-    __slots__ = ("arrays", "storage", "words")
+    __slots__ = ("arrays", "state", "words")
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self.words: list[list[int]] = []
-        self.storage: Any = None
+        self.state: Any = None
 
     def prepare(self, kinds: list[np.dtype]) -> None:
         """See that there is an array for each of `kinds` that nobody else refers to."""
@@ -100,9 +101,6 @@ class RenewedSeat(TensorSeat):
             first = [3 * (self.buffer + k) for k in self.written_at]
             self._memory_at = [slice(at, at + 3) for at in first]
             self._memory = [self.slots[at] for at in self._memory_at]
-            self._is_dense = not any(
-                part.arrays for part in self.bound.level.levels() if not part.is_leaf
-            )
             self.written = []
             if tensor.spare is None:
                 tensor.spare = Spare()
@@ -124,25 +122,26 @@ class RenewedSeat(TensorSeat):
         spare: Spare = tensor.spare
         for k, array in zip(self.written_at, spare.arrays, strict=True):
             arrays[k] = self.frame.array(self.buffer + k, array)
-        is_ours = spare.storage is tensor.storage
+        is_ours = spare.state is tensor.state
         spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
         spare.words = self._memory
         self._memory = [self.slots[at] for at in self._memory_at]
         self._arrays, words = arrays, self.slots[self.handed]
         scatter(self.bound, tensor, list(arrays), self.outputs(words))
         self.slots[self.given] = self._words = words
-        spare.storage, self._state = tensor.storage, tensor.state
-        self.is_quiet = self._is_dense and [*map(len, arrays)] == [*map(len, spare.arrays)]
+        spare.state = self._state = tensor.state
+        self.is_quiet = self._is_counted
         return True
 
     def exchange(self) -> None:
-        """Take over the spare memory, in which nothing but the values is other than before: if
-        `is_quiet`, and what the kernel handed back is as expected."""
-        tensor = self._tensor
+        """Take over the spare memory, in which nothing but what the arrays hold is other than before:
+        if `is_quiet`, and what the kernel handed back is as expected."""
+        tensor, arrays, words = self._tensor, list(self._arrays), self._words
         spare: Spare = tensor.spare
-        *levels, leaf = tensor.storage
-        is_ours = spare.storage is tensor.storage
-        arrays, spare.arrays = spare.arrays, self._arrays if is_ours else []
-        self._memory, spare.words = spare.words, self._memory
-        tensor.storage = [*levels, {**leaf, "val": arrays[0]}]
-        self._arrays, spare.storage, self._state = arrays, tensor.storage, tensor.state
+        for k, array in zip(self.written_at, spare.arrays, strict=True):
+            arrays[k] = array
+        is_ours = spare.state is tensor.state
+        spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
+        self._memory, spare.words, self._arrays = spare.words, self._memory, arrays
+        tensor.move_later(partial(self._made_out, tensor.shape, arrays, words))
+        spare.state = self._state = tensor.state

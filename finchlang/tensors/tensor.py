@@ -80,6 +80,11 @@ class Tensor:
         """Other lengths and counters, in the same memory, which `make_out` gives if need be."""
         self._make_out, self.state = make_out, object()
 
+    def move_later(self, make_out: Callable[[], list[dict[str, Any]]]) -> None:
+        """The same in other memory, which `make_out` gives if need be."""
+        self._storage, self.place = [], Place()  # nothing refers to the memory from before
+        self.change_later(make_out)
+
     @classmethod
     def from_storage(
         cls, format: Level, shape: Sequence[int], storage: list[dict[str, Any]], checked: bool
