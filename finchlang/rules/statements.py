@@ -38,6 +38,9 @@ from finchlang.syntax import Node as Term
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.types import Float64, can_store
 
+#: the value of a declared tensor each entry of which is going to be assigned
+UNDEFINED = Variable("undefined")
+
 
 @rule("Block")
 def block(machine: Machine, term: Term, state: State) -> Step | None:
@@ -135,7 +138,10 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     dims = tuple(host.let(greater(evaluate_extent(d, state)[1], ZERO)) for d in term.dims)
     _check_room(fiber, dims, term, state)
     level.declare(host, store, dims)
-    level.assemble(host, store, dims, ZERO, ZERO)
+    if term.init == UNDEFINED:
+        level.reserve(host, store, dims, ZERO, ZERO)
+    else:
+        level.assemble(host, store, dims, ZERO, ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
     if is_refill(term, fiber):
@@ -177,6 +183,8 @@ def is_ready_extent(node: Term) -> bool:
 def is_refill(term: Declare, fiber: Fiber) -> bool:
     """Whether `tns .= init` asks for another value than the fill (Dense tensors only)."""
     init, fill = term.init, fiber.level.fill
+    if init == UNDEFINED:
+        return False
     if isinstance(init, Literal):
         return not (init.value == fill.value or init.value != init.value != fill.value)
     return True

@@ -44,9 +44,14 @@ class Dense(Level):
     def assemble(
         self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
     ) -> None:
-        first = host.let(mul(start, dims[-1]), "first")
-        last = host.let(sub(mul(add(stop, 1), dims[-1]), 1), "last")
-        self.lvl.assemble(host, store.child, dims[:-1], first, last)
+        places = _places(host, dims[-1], start, stop)
+        self.lvl.assemble(host, store.child, dims[:-1], *places)
+
+    def reserve(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        places = _places(host, dims[-1], start, stop)
+        self.lvl.reserve(host, store.child, dims[:-1], *places)
 
     def refill(
         self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
@@ -110,3 +115,9 @@ class Dense(Level):
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {}
+
+
+def _places(host: Host, size: Expr, start: Expr, stop: Expr) -> tuple[Expr, Expr]:
+    """The first and the last position in the child of the fibers from `start` to `stop`."""
+    first = host.let(mul(start, size), "first")
+    return first, host.let(sub(mul(add(stop, 1), size), 1), "last")

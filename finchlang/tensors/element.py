@@ -80,6 +80,11 @@ class Element(Level):
         else:
             host.fill(store.val, start, add(stop, 1), const(self.value.value, self.element_type))
 
+    def reserve(
+        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
+    ) -> None:
+        host.grow(store.val, add(stop, 1))
+
     def refill(
         self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
     ) -> None:

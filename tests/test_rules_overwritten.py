@@ -1,0 +1,115 @@
+"""The derived rule Overwritten: a dense tensor that is assigned everywhere is not filled before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from finchlang.host.ir import Fill
+from finchlang.kernel import Kernel
+from finchlang.native.analysis import walk
+from finchlang.parse import parse_kernel
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.tensor import Scalar, Tensor
+
+VECTOR, MATRIX = "Dense(Element(0.0))", "Dense(Dense(Element(0.0)))"
+ASSIGNED = {
+    "every entry": "for i=_ y[i] = x[i] + 1 end",
+    "in two loops": "for j=_, i=_ C[i, j] = A[i, j] * x[i] end",
+    "in the other order": "for i=_, j=_ C[i, j] = A[i, j] * x[i] end",
+    "with a definition": "for i=_ let t = x[i] begin s[] += t; y[i] = t + 1 end end end",
+    "at the edges, too": "for i=_ y[i] = coalesce(x[~(i - 1)], 0.5) + x[i] end",
+    "at the edges by definition": (
+        "for i=_ let t = x[~(i + 1)] begin y[i] = coalesce(t, x[~(i - 1)], 1.5) end end end"
+    ),
+    "after something else": "begin s .= 0; for i=_ s[] += x[i] end; for i=_ y[i] = x[i] + s[] end end",
+}
+NOT_ASSIGNED = {
+    "increased": "for i=_ y[i] += x[i] end",
+    "in places": "for i=_ if x[i] > 1 y[i] = x[i] end end",
+    "under a mask": "for j=_, i=_ if lotrimask()[i, j] C[i, j] = A[i, j] end end",
+    "in a part": "for j=_, i=_ if i <= 2 C[i, j] = A[i, j] end end",
+    "perhaps by no step": "for k=1:n[], i=_ y[i] = x[i] end",
+    "from what is sparse": "for i=_ y[i] = v[i] end",
+    "at one place twice": "for i=_ C[i, i] = x[i] end",
+    "increased before": "for i=_ begin y[i] += x[i]; y[i] = x[i] end end",
+    "unless it is missing": "for i=_ y[i] = x[~(i + 1)] end",
+    "unless a definition is missing": "for i=_ let t = x[~(i + 1)] begin y[i] = t + 1 end end end",
+    "unless both are missing": "for i=_ y[i] = coalesce(x[~(i + 1)], x[~(i + 2)]) end",
+    "unless it is missing anyway": "for i=_ y[i] = coalesce(x[~(i + 1)], missing) end",
+    "at read places": "for i=_ y[k[i]] = x[i] end",
+}
+CONSTANT = {
+    "the fill": "for i=_ y[i] = x[i] * 0.0 end",
+    "another number": "for i=_ y[i] = 3.0 + 0 * x[i] end",
+    "the fill in a loop": "for j=_, i=_ C[i, j] = A[i, j] * 0.0 end",
+}
+FORMATS = {
+    "x": VECTOR,
+    "y": VECTOR,
+    "v": "SparseList(Element(0.0))",
+    "A": MATRIX,
+    "C": MATRIX,
+    "k": "Dense(Element(Int64(0)))",
+    "s": "Scalar(0.0)",
+    "n": "Scalar(Int64(0))",
+}
+
+
+def kernel(text: str, rules: str = "all") -> Kernel:
+    output = "C" if "C[" in text else "y"
+    program = parse_kernel(f"{output} .= 0; {text}".replace("begin s .= 0; ", "s .= 0; begin "))
+    formats = {name: parse_format(format) for name, format in FORMATS.items() if name in text}
+    return Kernel(program, formats, rules)
+
+
+def given(n: int) -> dict[str, Tensor | Scalar]:
+    rng = np.random.default_rng(n)
+    x, A, k = rng.random(n) * 2, rng.random((n, n)), rng.permutation(n) + 1
+    found = {"x": x, "v": np.where(x > 1, x, 0.0), "A": A, "k": k}
+    tensors = {name: Tensor.from_numpy(array, FORMATS[name]) for name, array in found.items()}
+    old = {name: np.full_like(array, 7.0) for name, array in {"y": x, "C": A}.items()}
+    tensors |= {name: Tensor.from_numpy(array, FORMATS[name]) for name, array in old.items()}
+    return {**tensors, "s": Scalar(0.0), "n": Scalar(0)}
+
+
+def results(text: str, rules: str, n: int) -> list[np.ndarray]:
+    """Of the interpreter, the residual evaluated and native code, on memory that is not empty."""
+    made, found = kernel(text, rules), []
+    for run in (made.interpret, made.run_residual, made.run_native):
+        tensors = given(n)
+        run([tensors[name] for name in made.tensors], [])
+        found.append(tensors["C" if "C[" in text else "y"].to_numpy())
+    return found
+
+
+def fills(text: str, rules: str = "all") -> int:
+    return sum(isinstance(s, Fill) for s in walk(kernel(text, rules).residual.body))
+
+
+@pytest.mark.parametrize("case", ASSIGNED)
+def test_what_is_assigned_everywhere_is_not_filled(case: str) -> None:
+    assert fills(ASSIGNED[case]) == 0 < fills(ASSIGNED[case], "paper")
+
+
+@pytest.mark.parametrize("case", NOT_ASSIGNED)
+def test_what_may_be_left_as_it_is_is_filled(case: str) -> None:
+    assert fills(NOT_ASSIGNED[case]) == fills(NOT_ASSIGNED[case], "paper") > 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("case", [*ASSIGNED, *NOT_ASSIGNED, *CONSTANT])
+def test_the_results_are_the_same(case: str, n: int) -> None:
+    text = (ASSIGNED | NOT_ASSIGNED | CONSTANT)[case]
+    expected, *others = results(text, "paper", n) + results(text, "all", n)
+    for found in others:
+        np.testing.assert_allclose(found, expected)
+
+
+def test_there_are_fewer_steps() -> None:
+    text, steps = ASSIGNED["every entry"], {}
+    for rules in ("paper", "all"):
+        made, tensors = kernel(text, rules), given(50)
+        steps[rules] = made.interpret([tensors[name] for name in made.tensors], [])
+    assert "fill" not in steps["all"] and "fill" in steps["paper"]
+    assert steps["all"].total() < steps["paper"].total()
