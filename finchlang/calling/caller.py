@@ -77,7 +77,7 @@ class Caller:
             self._forget()
             raise
         if is_new or not is_known or not self._is_quiet:
-            return self.leave()
+            return self.leave(is_known)
         self.quiet_calls = self.quiet_calls + 1 if is_same and not frame.keeps_journals else 0
         if self.exchanging:
             for renewed in self.exchanging:
@@ -112,14 +112,15 @@ class Caller:
             self._note()
         self.tensors = tensors
 
-    def leave(self) -> bool:
-        """Take over what the kernel did; says whether a tensor that is not owned changed its storage."""
+    def leave(self, is_known: bool = True) -> bool:
+        """Take over what the kernel did; says whether a tensor that is not owned changed its storage.
+        `is_known` if everything was as the call before had left it, so that the next may be like it."""
         changed, self.quiet_calls = False, 0
         for seat in self._changing:
             changed = seat.leave() or changed
         if changed:
             self._note()
-        self._is_quiet = all([seat.is_quiet for seat in self._changing])
+        self._is_quiet = is_known and all([seat.is_quiet for seat in self._changing])
         if self._is_quiet:
             self.frame.expect()
         self._states = [*map(_state, self.tensors)]
@@ -127,5 +128,8 @@ class Caller:
 
     def _note(self) -> None:
         """Note which arrays are to be saved, and which exchanged."""
-        self._written = [array for seat in self.seats for array in seat.written]
+        written = [one for seat in self.seats for one in seat.written]
+        before, now = [array for _, array in self._written], [array for _, array in written]
+        if len(before) != len(now) or not all(map(is_, before, now)):
+            self._written = written  # else what restoring them takes can be kept
         self.exchanging = [seat for seat in self._renewed if seat.is_exchanging]
