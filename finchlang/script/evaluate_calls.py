@@ -86,20 +86,29 @@ class Calls(Expressions):
         meant = PREDEFINED.get(op.name)
         if op.name in ("&&", "||", "ifelse"):
             own = placed(span, lazy(op.name, arguments))
-        elif isinstance(meant, Operator):
-            own = self.call_operator(meant, arguments, span)
+        elif isinstance(meant, Operator) and not scope.is_local(op.name):
+            return self.call_operator(meant, op.name, bound, arguments, span)
         else:
             return bound
         if scope.is_local(op.name):
             return bound
-        name, values = op.name, scope.values_with(op.name)
-        return lambda env: bound(env) if name in values(env) else own(env)
+        name = op.name
+        return lambda env: bound(env) if name in env.outermost.values else own(env)
 
-    def call_operator(self, op: Operator, arguments: list[Closure], span: Span | None) -> Closure:
-        """An operator of the table: at once on Python's own numbers."""
+    def call_operator(
+        self,
+        op: Operator,
+        name: str,
+        bound: Closure,
+        arguments: list[Closure],
+        span: Span | None,
+    ) -> Closure:
+        """An operator of the table, at once on Python's own numbers; or what `name` is `bound` to."""
         functions = plain_functions(op)
 
         def call(env: Environment) -> Any:
+            if name in env.outermost.values:
+                return bound(env)
             try:
                 args = [arg(env) for arg in arguments]
                 function = functions[tuple(map(type, args))]
@@ -109,6 +118,8 @@ class Calls(Expressions):
                 raise
 
         def call_of_two(env: Environment) -> Any:
+            if name in env.outermost.values:
+                return bound(env)
             try:
                 a, b = left(env), right(env)
                 function = functions[type(a), type(b)]

@@ -12,7 +12,7 @@ from finchlang.script.callables import PREDEFINED, LevelName
 from finchlang.script.environment import Environment, Scope
 from finchlang.script.indexing import ALL, subscript
 from finchlang.script.show import text
-from finchlang.script.values import FinchRange, array_literal, number
+from finchlang.script.values import FinchRange, array_literal, held, number
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Colon,
@@ -27,6 +27,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.formats import LEVELS
+from finchlang.tensors.tensor import Scalar
 
 #: a part of a script, ready to run: gives its value, None for statements without one
 Closure = Callable[[Environment], Any]
@@ -55,15 +56,24 @@ class Expressions:
         """What a name stands for: bound in the script, or defined by the language."""
         values, is_local = scope.values_with(name), scope.is_local(name)
 
+        def missing(env: Environment) -> Any:
+            if name in PREDEFINED and not is_local:
+                return PREDEFINED[name]
+            raise _unknown(name, span, is_local, env) from None
+
         def value(env: Environment) -> Any:
             try:
                 return values(env)[name]
             except KeyError:
-                if name in PREDEFINED and not is_local:
-                    return PREDEFINED[name]
-                raise _unknown(name, span, is_local, env) from None
+                return missing(env)
 
-        return value
+        def own_value(env: Environment) -> Any:
+            try:
+                return env.values[name]
+            except KeyError:
+                return missing(env)
+
+        return own_value if scope.owner(name) is scope else value
 
     def string(self, node: Text, scope: Scope) -> Closure:
         parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
@@ -106,7 +116,11 @@ class Expressions:
                 error.at(span)
                 raise
 
-        return entry
+        def content(env: Environment) -> Any:
+            found = value(env)
+            return held(found) if isinstance(found, Scalar) else entry(env)
+
+        return entry if indices else content
 
     def indices(self, node: Subscript, scope: Scope) -> list[Closure]:
         return [

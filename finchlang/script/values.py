@@ -213,6 +213,8 @@ def equal(a: Any, b: Any) -> bool:
 
 def truth(value: Any) -> bool:
     """A condition's value, which must be a Bool."""
+    if value is True or value is False:
+        return value
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}")
