@@ -3,7 +3,8 @@ be saved for the case that the kernel fails or is interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from sys import getrefcount
 from typing import Any
@@ -15,7 +16,7 @@ from finchlang.rewrite import walk
 from finchlang.syntax import Block, Declare, Define, Node, Variable
 from finchlang.tensors.bind import scatter
 from finchlang.tensors.level import Level
-from finchlang.tensors.tensor import Tensor
+from finchlang.tensors.tensor import Place, Tensor
 
 #: Of so many bytes on a tensor's memory is exchanged; fewer are quicker saved.
 LARGE = 1 << 16
@@ -57,11 +58,13 @@ def _steps(program: Node) -> Iterator[Node]:
 class Spare:
     """Memory that a tensor had before: `arrays`, those that a kernel writes, in order, and the
     `words` that tell the kernel where each is. `state` is the tensor's since it got memory of our
-    own (in any other state its memory is somebody else's)."""
+    own (in any other state its memory is somebody else's). `owners` is how often we refer to each
+    array."""
 
-    __slots__ = ("arrays", "state", "words")
+    __slots__ = ("arrays", "owners", "state", "words")
 
     def __init__(self) -> None:
+        self.owners = _OURS
         self.arrays: list[np.ndarray] = []
         self.words: list[list[int]] = []
         self.state: Any = None
@@ -69,18 +72,34 @@ class Spare:
     def prepare(self, kinds: list[np.dtype]) -> None:
         """See that there is an array for each of `kinds` that nobody else refers to."""
         if len(self.arrays) != len(kinds):
-            self.arrays = [np.empty(0, kind) for kind in kinds]
+            self.arrays, self.owners = [np.empty(0, kind) for kind in kinds], _OURS
             self.words = [[0, 0, 0] for _ in kinds]
         for number, kind in enumerate(kinds):
-            if getrefcount(self.arrays[number]) > _OURS:
+            if getrefcount(self.arrays[number]) > self.owners:
                 self.arrays[number] = np.empty(0, kind)
                 self.words[number] = [0, 0, 0]
+
+
+@dataclass(slots=True)
+class Turn:
+    """One of two pieces of memory that a tensor has in turn: all `arrays`, those `written`, the
+    `words` that tell the kernel where they are, and what the tensor then has."""
+
+    arrays: list[np.ndarray]
+    written: list[np.ndarray]
+    words: list[list[int]]
+    make_out: Callable[[], list[dict[str, Any]]]
+    place: Place
+    state: object
 
 
 class RenewedSeat(TensorSeat):
     """The place in a frame of a tensor that the kernel makes anew."""
 
     is_exchanging = False
+    #: the memory that the tensor has, and that it had before, if they have been exchanged
+    _here: Turn | None = None
+    _there: Turn | None = None
 
     @property
     def state(self) -> Any:
@@ -89,6 +108,7 @@ class RenewedSeat(TensorSeat):
 
     def enter(self, tensor: Tensor) -> bool:
         super().enter(tensor)
+        self._here = self._there = None
         self._decide(tensor)
         return True
 
@@ -120,11 +140,12 @@ class RenewedSeat(TensorSeat):
             return has_changed
         tensor, arrays = self._tensor, list(self._arrays)
         spare: Spare = tensor.spare
+        self._here = self._there = None
         for k, array in zip(self.written_at, spare.arrays, strict=True):
             arrays[k] = self.frame.array(self.buffer + k, array)
         is_ours = spare.state is tensor.state
         spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
-        spare.words = self._memory
+        spare.words, spare.owners = self._memory, _OURS
         self._memory = [self.slots[at] for at in self._memory_at]
         self._arrays, words = arrays, self.slots[self.handed]
         scatter(self.bound, tensor, list(arrays), self.outputs(words))
@@ -136,12 +157,25 @@ class RenewedSeat(TensorSeat):
     def exchange(self) -> None:
         """Take over the spare memory, in which nothing but what the arrays hold is other than before:
         if `is_quiet`, and what the kernel handed back is as expected."""
-        tensor, arrays, words = self._tensor, list(self._arrays), self._words
+        tensor, here, there = self._tensor, self._here, self._there
         spare: Spare = tensor.spare
+        if there is None or there.written is not spare.arrays:
+            there = self._turn(spare)
+        if spare.state is not tensor.state:
+            spare.arrays, spare.owners = [], _OURS
+        elif here is None:
+            spare.arrays, spare.owners = [self._arrays[k] for k in self.written_at], _OURS
+        else:
+            spare.arrays, spare.owners = here.written, _OURS + 1
+        spare.words, self._memory, self._arrays = self._memory, there.words, there.arrays
+        self._here, self._there = there, here
+        tensor.move_later(there.make_out, there.place, there.state)
+        spare.state = self._state = there.state
+
+    def _turn(self, spare: Spare) -> Turn:
+        """The spare memory as the tensor's, of the size that it has now."""
+        arrays = list(self._arrays)
         for k, array in zip(self.written_at, spare.arrays, strict=True):
             arrays[k] = array
-        is_ours = spare.state is tensor.state
-        spare.arrays = [self._arrays[k] for k in self.written_at] if is_ours else []
-        self._memory, spare.words, self._arrays = spare.words, self._memory, arrays
-        tensor.move_later(partial(self._made_out, tensor.shape, arrays, words))
-        spare.state = self._state = tensor.state
+        make_out = partial(self._made_out, self._tensor.shape, arrays, self._words)
+        return Turn(arrays, spare.arrays, spare.words, make_out, Place(), object())

@@ -80,10 +80,13 @@ class Tensor:
         """Other lengths and counters, in the same memory, which `make_out` gives if need be."""
         self._make_out, self.state = make_out, object()
 
-    def move_later(self, make_out: Callable[[], list[dict[str, Any]]]) -> None:
-        """The same in other memory, which `make_out` gives if need be."""
-        self._storage, self.place = [], Place()  # nothing refers to the memory from before
-        self.change_later(make_out)
+    def move_later(
+        self, make_out: Callable[[], list[dict[str, Any]]], place: Place, state: object
+    ) -> None:
+        """The same in other memory, which `make_out` gives if need be: at `place`, in a `state` that
+        stands for this memory."""
+        self._storage = []  # nothing refers to the memory from before
+        self._make_out, self.place, self.state = make_out, place, state
 
     @classmethod
     def from_storage(
