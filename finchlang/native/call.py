@@ -175,12 +175,14 @@ _make.argtypes, _make.restype = (
     ctypes.py_object,
 )
 
-_methods: dict[int, _Method] = {}  # they must stay as long as there may be functions of theirs
+_methods: dict[int, _Method] = {}
 
 
 def built_in(procedure: int, first: int) -> Any:
     """The procedure at an address, which takes and gives Python's objects, as a built-in function of
     its second argument; the first is `first`."""
     if procedure not in _methods:
-        _methods[procedure] = _Method(b"kernel", procedure, _ONE_ARGUMENT, None)
+        method = _methods[procedure] = _Method(b"kernel", procedure, _ONE_ARGUMENT, None)
+        # a function looks into it even when it is freed, which may be after this module was
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return _make(ctypes.addressof(_methods[procedure]), first, None)
