@@ -26,6 +26,9 @@ from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import type_of_value
 
+#: the name of a script that has none
+INPUT = "<input>"
+
 #: how many scripts that are one kernel are known by their text
 ALONE = 256
 
@@ -99,7 +102,7 @@ class Session:
         self._handles = Handles()
         self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
         self._sites: dict[int, Site] = {}  # by the identity of their nodes
-        self._alone: dict[tuple[str, str], Site] = {}  # by text and name: scripts of one kernel
+        self._alone: dict[str, Site] = {}  # nameless scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -122,19 +125,19 @@ class Session:
 
     # ---------------------------------------------------------------------------------------- scripts
 
-    def run(self, text: str, name: str = "<input>") -> Any:
+    def run(self, text: str, name: str = INPUT) -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
-        site = self._alone.get((text, name))  # loops of Python run it again and again
+        site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
         if site is not None:
             result = site.run(self.environment)
             if result is not MISSED:
                 return result
         script = parse_script(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
-        if isinstance(alone, KernelNode):
+        if isinstance(alone, KernelNode) and name is INPUT:
             if len(self._alone) >= ALONE:
                 del self._alone[next(iter(self._alone))]
-            self._alone[text, name] = self._site(alone)
+            self._alone[text] = self._site(alone)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:

@@ -12,6 +12,7 @@ from finchlang.calling.repeat import PATIENCE, Repeat
 from finchlang.handles import Handle, Handles
 from finchlang.kernel import Kernel
 from finchlang.native.call import CHANGED, UNKNOWN
+from finchlang.native.layout import OK
 from finchlang.rewrite import substitute, walk
 from finchlang.script.environment import Environment, Scope
 from finchlang.source import FinchError
@@ -187,17 +188,26 @@ class Site:
             for plan, repeat in self._repeats:
                 try:
                     status = repeat.run(values)
-                    if status == CHANGED:
-                        plan.finish(environment)
                 except BaseException as error:
-                    self._drop(plan)
-                    if isinstance(error, FinchError):
-                        error.at(self.node.span)
+                    self._fail(plan, repeat, error)
                     raise
-                if status != UNKNOWN:
-                    return yielded(plan.yields, environment) if plan.yields else None
+                if status == CHANGED:
+                    plan.finish(environment)
+                elif status == UNKNOWN:
+                    continue
+                elif status != OK:
+                    self._fail(plan, repeat, status)
+                return yielded(plan.yields, environment) if plan.yields else None
         found = self._plan(environment)
         return MISSED if found is None else self.follow(found, environment)
+
+    def _fail(self, plan: Plan, repeat: Repeat, outcome: int | BaseException) -> None:
+        """A repeated call has failed; it is not made again. Raises FinchError."""
+        self._drop(plan)
+        try:
+            repeat.failed(outcome)
+        except FinchError as error:
+            raise error.at(self.node.span) from None
 
     def follow(self, plan: Plan, environment: Environment) -> Any:
         """Run the kernel as planned, and give what it returns. Raises FinchError."""

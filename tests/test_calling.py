@@ -133,15 +133,20 @@ def test_a_function_calls_its_kernel_again_on_what_it_is_given() -> None:
         assert np.allclose(session["y"].to_numpy(), session["A"] @ session[name])
 
 
-def test_an_interrupt_during_a_repeated_call() -> None:
-    """The handler's exception comes through, and what the kernel did is taken back."""
+class Alarm(Exception):
+    pass
 
-    class Alarm(Exception):
-        pass
 
-    def handler(*_: object) -> None:
-        raise Alarm
+def handler(*_: object) -> None:
+    raise Alarm
 
+
+@pytest.mark.parametrize(
+    "raising, caught", [(handler, Alarm), (signal.default_int_handler, FinchError)]
+)
+def test_an_interrupt_during_a_repeated_call(raising, caught: type[Exception]) -> None:
+    """A handler's exception comes through, Ctrl-C is an error, and what the kernel did is taken
+    back."""
     session = Session()
     session["x"], session["y"] = np.zeros(1000), Tensor(VECTOR, 1000)
     session["n"] = np.array([10])
@@ -156,10 +161,10 @@ def test_an_interrupt_during_a_repeated_call() -> None:
     for _ in range(9):
         session.run(program)
     session["n"][:] = 10**12
-    old = signal.signal(signal.SIGALRM, handler)
+    old = signal.signal(signal.SIGALRM, raising)
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     try:
-        with pytest.raises(Alarm):
+        with pytest.raises(caught):
             session.run(program)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

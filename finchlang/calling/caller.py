@@ -85,15 +85,14 @@ class Caller:
             self._states = [*map(_state, tensors)]
         return False
 
-    def ended(self, status: int) -> None:
-        """Raise what a failed call came to, of which only the `status` is known."""
+    def failed(self, outcome: int | BaseException) -> None:
+        """What is to be done after a call that did not go through `call`, and ended in a status or
+        an exception. Raises FinchError."""
         self._forget()
-        self.frame.ended(status)
-
-    def stopped(self, error: BaseException) -> None:
-        """As `Frame.stopped`."""
-        self._forget()
-        self.frame.stopped(error)
+        if isinstance(outcome, BaseException):
+            self.frame.stopped(outcome)
+        else:
+            self.frame.ended(outcome)
 
     def _forget(self) -> None:
         """Have everything told anew: the frame may refer to memory that the call got, and is free

@@ -65,6 +65,17 @@ class Seat(ABC):
         """Take over what the kernel did; says whether the arrays that will be saved, or the storage
         of what has its memory from elsewhere, are others now."""
 
+    @property
+    def tensor(self) -> Any:
+        """What was entered last."""
+        return self._tensor
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the tensor may get other memory or sizes: an array does not, nor does a matrix
+        unless its parts are others."""
+        return True
+
     def forget(self) -> None:
         """Have the tensor told anew at the next call."""
         self._tensor = None
@@ -126,6 +137,10 @@ class TensorSeat(Seat):
         self._has_room = False  # whether an array's memory goes on behind what is in use
         self._waits = False  # whether lengths and counters may be made out later
         self._was_asked = False  # for them: then others would have to be told each time
+
+    @property
+    def may_change(self) -> bool:
+        return self.is_owned or self.bound.written
 
     def holds(self, tensor: Tensor) -> bool:
         if tensor is not self._tensor:
