@@ -1,0 +1,68 @@
+"""The storage of a format, level by level, for entries given by their coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from finchlang.source import FinchError
+from finchlang.tensors.contents import content_numbers
+from finchlang.tensors.level import Level
+from finchlang.types import Int64
+
+
+def pack(
+    format: Level, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray
+) -> list[dict[str, Any]]:
+    """Storage for entries sorted by their coordinates, the last mode first."""
+    storage: list[dict[str, Any]] = []
+    positions, count = np.zeros(len(values), np.int64), 1
+    levels = list(format.levels())
+    try:
+        end = len(shape)
+        for level, size in zip(levels[:-1], format.sizes(shape), strict=False):
+            own = coordinates[end - level.modes : end]
+            end -= level.modes
+            given = own[0] if level.modes == 1 else own
+            wide = _widened(level, size)
+            if level.merges:
+                contents = content_numbers(coordinates, values, end)
+                arrays, positions, count, kept = wide.pack_merged(
+                    positions, given, contents, count, size
+                )
+                coordinates, values = coordinates[:, kept], values[kept]
+            else:
+                arrays, positions, count = wide.pack(positions, given, count, size)
+            storage.append(level.empty() | _narrowed(level, arrays))
+        storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
+    except (MemoryError, OverflowError, ValueError):
+        size = " x ".join(map(str, shape))
+        raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
+    return storage
+
+
+def _widened(level: Level, size: Any) -> Level:
+    """A level with indices of 64 bits, for a dimension whose coordinates its own type can hold."""
+    index = level.index_type
+    if index.bits == 64:
+        return level
+    for one in size if isinstance(size, tuple) else (size,):
+        if one > index.highest:
+            message = f"{index} has no room for the coordinates of a dimension of size {one}"
+            raise FinchError("dimension", message)
+    return replace(level, index=Int64)  # type: ignore[call-arg]
+
+
+def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays of a widened level with the index type of `level`."""
+    narrow = dict(arrays)
+    for name, element in level.arrays:
+        if element is None and name in arrays and arrays[name].dtype != level.index_type.dtype:
+            most = arrays[name].max(initial=0)
+            if most > level.index_type.highest:
+                what = f"the {most} positions of a {type(level).__name__}"
+                raise FinchError("resource", f"{level.index_type} has no room for {what}")
+            narrow[name] = arrays[name].astype(level.index_type.dtype)
+    return narrow
