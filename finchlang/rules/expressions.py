@@ -95,7 +95,8 @@ def size(tensor: TensorLike, mode: int) -> Expr:
 
 def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Expr]]:
     """First and last value of an extent. The parts of a `meet` are checked to be equal, and what
-    has thereby been found equal to the last value comes as a dict.
+    has thereby been found equal to the last value comes as a dict. Of the last values that one
+    stands for all which most tensors have already: loops before may run up to it.
 
     Raises FinchError "dimension" (at run time unless it is certain) naming both extents.
     """
@@ -103,15 +104,16 @@ def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Ex
         case Extent(first, last):
             return _bound(first, state), _bound(last, state), {}
         case Call(Variable("meet"), parts):
-            (start, stop, known), *others = [evaluate_extent(p, state) for p in parts]
+            (start, stop, _), *others = [evaluate_extent(p, state) for p in parts]
             for part, (a, b, _) in zip(parts[1:], others, strict=True):
                 same = conjunction(compare("eq", a, start), compare("eq", b, stop))
                 message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
                 span = part.span or node.span
                 fail_unless(state.host, same, "dimension", message, (start, stop, a, b), span)
-                if b is not stop:
-                    known[b] = stop
-            return start, stop, known
+            stops = [stop, *(b for _, b, _ in others)]
+            sizes = [d for t in state.tensors.values() for d in getattr(t, "dims", ())]
+            last = max(stops, key=lambda stop: sum(size is stop for size in sizes))
+            return start, last, {stop: last for stop in stops if stop is not last}
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
 
