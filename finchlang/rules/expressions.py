@@ -112,8 +112,8 @@ def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Ex
                 fail_unless(state.host, same, "dimension", message, (start, stop, a, b), span)
             stops = [stop, *(b for _, b, _ in others)]
             sizes = [d for t in state.tensors.values() for d in getattr(t, "dims", ())]
-            last = max(stops, key=lambda stop: sum(size is stop for size in sizes))
-            return start, last, {stop: last for stop in stops if stop is not last}
+            chosen = max(stops, key=lambda stop: sum(size is stop for size in sizes))
+            return start, chosen, {stop: chosen for stop in stops if stop is not chosen}
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
 
