@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import pairwise
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+#: the arrays that a SciPy matrix in place may get others for
+_PARTS = ("data", "indices", "indptr")
+_get_parts = attrgetter(*_PARTS)
 
 
 class Handle:
@@ -57,16 +62,12 @@ class Handle:
 
     def is_current(self) -> bool:
         """Whether the value's memory still is what this handle was made for."""
-        if not self._parts:
-            return True
-        value, (data, indices, indptr) = self.value, self._parts
-        return value.data is data and value.indices is indices and value.indptr is indptr
+        return not self._parts or all(map(is_, _get_parts(self.value), self._parts))
 
     def parts(self) -> list[tuple[Any, str, Any]]:
         """The value's parts that may be replaced, each as the object that has it, its name, and what
         it is now."""
-        names = ("data", "indices", "indptr")
-        return [(self.value, name, part) for name, part in zip(names, self._parts, strict=False)]
+        return [(self.value, name, part) for name, part in zip(_PARTS, self._parts, strict=False)]
 
     def publish(self) -> Any:
         """The script value after a kernel wrote the tensor: the same object, changed, unless the
@@ -111,7 +112,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
     """The arrays of a SciPy matrix in place, whose replacement means that it has other memory now;
     nothing for values that keep their memory."""
     if getattr(value, "format", "") in ("csc", "csr") and hasattr(value, "indptr"):
-        return value.data, value.indices, value.indptr
+        return _get_parts(value)
     return ()
 
 

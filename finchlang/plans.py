@@ -159,9 +159,8 @@ class Site:
         self._tensors = slice(0)  # which of the values are tensors, in some way
         self._plans: dict[tuple[int, ...], Plan] = {}  # by the identities of those
         self._owner: Owner | None = None  # of all names, if they have the same
-        self._repeats: list[
-            tuple[Plan, Repeat]
-        ] = []  # the last calls of plans that made many alike
+        #: the last calls of plans that made many alike
+        self._repeats: list[tuple[Plan, Repeat]] = []
 
     def bound(self, environment: Environment) -> dict[str, Any]:
         """What the free names are bound to; those of operators are not."""

@@ -113,3 +113,20 @@ def test_there_are_fewer_steps() -> None:
         steps[rules] = made.interpret([tensors[name] for name in made.tensors], [])
     assert "fill" not in steps["all"] and "fill" in steps["paper"]
     assert steps["all"].total() < steps["paper"].total()
+
+
+@pytest.mark.parametrize("rules", ["all", "paper"])
+@pytest.mark.parametrize("extent", ["3:5", "1:5"])
+def test_what_is_declared_from_another_place_on_is_filled_before_it(
+    extent: str, rules: str
+) -> None:
+    """A tensor declared over 3:5 has five entries, of which the loop assigns three."""
+    text = f"@declare(y, 0, {extent}); for i={extent} y[i] = coalesce(x[~(i - 2)], 1.5) end"
+    formats = {name: parse_format(VECTOR) for name in "xy"}
+    made = Kernel(parse_kernel(text), formats, rules)
+    for run in (made.interpret, made.run_residual, made.run_native):
+        given = {"x": np.arange(1.0, 4.0), "y": np.full(5, 7.0)}
+        tensors = {name: Tensor.from_numpy(array) for name, array in given.items()}
+        run([tensors[name] for name in made.tensors], [])
+        before = [0.0, 0.0] if extent == "3:5" else [1.5, 1.5]
+        assert tensors["y"].to_numpy().tolist() == [*before, 1.0, 2.0, 3.0]

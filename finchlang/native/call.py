@@ -18,6 +18,16 @@ CALL, REPEAT = "call", "repeat"
 #: not as it was; else what the kernel does (`layout.py`).
 CHANGED, UNKNOWN = 4, 5
 
+
+def _loads(address: str, *words: str) -> str:
+    """Instructions that load the words at an address, each given by a name and a type."""
+    lines = []
+    for number, (name, kind) in enumerate(map(str.split, words)):
+        lines.append(f"%{name}.at = getelementptr i64, ptr {address}, i64 {number}")
+        lines.append(f"%{name} = load {kind}, ptr %{name}.at")
+    return "\n  ".join(lines)
+
+
 #: `call(entry, block)` on two Python integers. The words of the block: the address of the slots, how
 #: often something is compared, how often saved; then for each comparison two addresses and a number
 #: of bytes, and for each thing saved where to, from where, and how many bytes. None (null) is
@@ -27,11 +37,7 @@ define ptr @call(ptr %entry, ptr %block) nounwind {{
 start:
   %function = call ptr @PyLong_AsVoidPtr(ptr %entry)
   %words = call ptr @PyLong_AsVoidPtr(ptr %block)
-  %slots = load ptr, ptr %words
-  %compared.at = getelementptr i64, ptr %words, i64 1
-  %compared = load i64, ptr %compared.at
-  %saved.at = getelementptr i64, ptr %words, i64 2
-  %saved = load i64, ptr %saved.at
+  {_loads("%words", "slots ptr", "compared i64", "saved i64")}
   %first = getelementptr i64, ptr %words, i64 3
   %width = mul i64 %compared, 3
   %first.saved = getelementptr i64, ptr %first, i64 %width
@@ -42,11 +48,7 @@ save:
   %is.saved = icmp eq i64 %k, %saved
   br i1 %is.saved, label %run, label %save.one
 save.one:
-  %to = load ptr, ptr %save.at
-  %from.at = getelementptr i64, ptr %save.at, i64 1
-  %from = load ptr, ptr %from.at
-  %bytes.at = getelementptr i64, ptr %save.at, i64 2
-  %bytes = load i64, ptr %bytes.at
+  {_loads("%save.at", "to ptr", "from ptr", "bytes i64")}
   call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
   %k.next = add i64 %k, 1
   %save.next = getelementptr i64, ptr %save.at, i64 3
@@ -67,11 +69,7 @@ compare:
   %is.compared = icmp eq i64 %j, %compared
   br i1 %is.compared, label %end, label %compare.one
 compare.one:
-  %one = load ptr, ptr %compare.at
-  %other.at = getelementptr i64, ptr %compare.at, i64 1
-  %other = load ptr, ptr %other.at
-  %size.at = getelementptr i64, ptr %compare.at, i64 2
-  %size = load i64, ptr %size.at
+  {_loads("%compare.at", "one ptr", "other ptr", "size i64")}
   %order = call i32 @memcmp(ptr %one, ptr %other, i64 %size)
   %is.same = icmp eq i32 %order, 0
   br i1 %is.same, label %same, label %end
@@ -94,11 +92,7 @@ TEXT_OF_REPEAT = f"""
 define ptr @repeat(ptr %guard, ptr %values) nounwind {{
 start:
   %words = call ptr @PyLong_AsVoidPtr(ptr %guard)
-  %names = load i64, ptr %words
-  %attributes.at = getelementptr i64, ptr %words, i64 1
-  %attributes = load i64, ptr %attributes.at
-  %entry.at = getelementptr i64, ptr %words, i64 2
-  %block.at = getelementptr i64, ptr %words, i64 3
+  {_loads("%words", "names i64", "attributes i64", "entry ptr", "block ptr")}
   %first = getelementptr i64, ptr %words, i64 4
   br label %name
 name:
@@ -107,9 +101,7 @@ name:
   %is.named = icmp eq i64 %k, %names
   br i1 %is.named, label %attribute, label %name.one
 name.one:
-  %key = load ptr, ptr %name.at
-  %value.at = getelementptr i64, ptr %name.at, i64 1
-  %value = load ptr, ptr %value.at
+  {_loads("%name.at", "key ptr", "value ptr")}
   %bound = call ptr @PyDict_GetItem(ptr %values, ptr %key)
   %is.bound = icmp eq ptr %bound, %value
   %k.next = add i64 %k, 1
@@ -121,11 +113,7 @@ attribute:
   %is.known = icmp eq i64 %j, %attributes
   br i1 %is.known, label %run, label %attribute.one
 attribute.one:
-  %object = load ptr, ptr %attribute.at
-  %label.at = getelementptr i64, ptr %attribute.at, i64 1
-  %label = load ptr, ptr %label.at
-  %was.at = getelementptr i64, ptr %attribute.at, i64 2
-  %was = load ptr, ptr %was.at
+  {_loads("%attribute.at", "object ptr", "label ptr", "was ptr")}
   %is = call ptr @PyObject_GetAttr(ptr %object, ptr %label)
   %is.missing = icmp eq ptr %is, null
   br i1 %is.missing, label %missing, label %found
@@ -141,8 +129,6 @@ known:
   %attribute.next = getelementptr i64, ptr %attribute.at, i64 3
   br label %attribute
 run:
-  %entry = load ptr, ptr %entry.at
-  %block = load ptr, ptr %block.at
   %result = tail call ptr @call(ptr %entry, ptr %block)
   ret ptr %result
 unknown:

@@ -99,7 +99,7 @@ class Frame:
     writes an address keeps the array alive. A frame is for one thread.
     """
 
-    __slots__ = ("_expected", "_saved", "_undo", "_written", "address", "kernel", "slots")
+    __slots__ = ("_expected", "_saved", "_saves", "_undo", "_written", "address", "kernel", "slots")
 
     def __init__(self, kernel: NativeKernel):
         self.kernel, layout = kernel, kernel.layout
@@ -108,11 +108,11 @@ class Frame:
         self._expected = slice(layout.size, layout.size + len(layout.outputs))
         zero = self._expected.stop
         block = zero + 1
-        self._saved = block + 3 + 3 * watched
+        self._saves, self._saved = block + 2, block + 3 + 3 * watched
         self.slots = new_slots(self._saved + 3 * len(kernel.written))
         base = address_of(self.slots)
         self.address = base + 8 * block
-        words = [base, watched, 0]
+        words = [base, watched, 0]  # the address of the slots, how often compared, how often saved
         words += [base + 8 * layout.first_output, base + 8 * layout.size, 8 * len(layout.outputs)]
         for number in layout.grown:
             words += [base + 8 * (3 * number + 2), base + 8 * zero, 8]
@@ -209,7 +209,7 @@ class Frame:
             self.set_array(at + 1, journal.was)
         saved, first = self._undo.saved, self._saved
         self.slots[first : first + len(saved)] = saved
-        self.slots[(self.address - address_of(self.slots)) // 8 + 2] = len(saved) // 3
+        self.slots[self._saves] = len(saved) // 3
 
     def _restore(self) -> None:
         self._undo.undo()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from finchlang.host.build import ONE
 from finchlang.rewrite import children, replace, walk
 from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.expressions import resolve
+from finchlang.rules.expressions import evaluate, is_ready, resolve
 from finchlang.rules.statements import UNDEFINED
 from finchlang.syntax import (
     MISSING,
@@ -34,10 +35,10 @@ def overwritten(machine: Machine, term: Node, state: State) -> Step | None:
     """block(declare(tns, init, dims...), op..., E[assign(access(tns, i...), =, rhs)], tail...) →
     block(declare(tns, undefined, dims...), op..., E[assign(access(tns, i...), :=, rhs)], tail...)
 
-    Relies on: E is loops over each of `dims` and definitions, with nothing else that mentions tns,
-    so that every entry is assigned; `rhs` is not missing; `op...` do not mention tns; tns is dense.
-    What `rhs` reads is dense, too: where it is known to be the fill, to write nothing would be
-    better."""
+    Relies on: E is loops over each of `dims`, which are from 1 on, and definitions, with nothing else
+    that mentions tns, so that every entry is assigned; `rhs` is not missing; `op...` do not mention
+    tns; tns is dense. What `rhs` reads is dense, too: where it is known to be the fill, to write
+    nothing would be better."""
     if not isinstance(term, Block) or not isinstance(term.statements[0], Declare):
         return None
     head, *rest = term.statements
@@ -99,7 +100,13 @@ class _Nest:
         names = [_same(index, loops) for index in indices]
         extents = [loops.get(name) for name in names]
         others = [n for n, own in loops.items() if isinstance(own, Extent) and n not in names]
-        return len(set(names)) == len(names) and extents == [*self.head.dims] and not others
+        is_apart = len(set(names)) == len(names) and extents == [*self.head.dims]
+        return is_apart and not others and all(map(self.is_from_one, self.head.dims))
+
+    def is_from_one(self, extent: Node) -> bool:
+        """Whether an extent leaves no coordinates out before it."""
+        start = extent.start if isinstance(extent, Extent) else None
+        return start is not None and is_ready(start) and evaluate(start, self.state) is ONE
 
     def reads_dense(self, value: Node) -> bool:
         accesses = [node for node in walk(value) if isinstance(node, Access)]

@@ -84,13 +84,13 @@ class Calls(Expressions):
         means by it."""
         bound = self.call_of(self.named(op.name, op.span, scope), arguments, span)
         meant = PREDEFINED.get(op.name)
+        if scope.is_local(op.name):
+            return bound
         if op.name in ("&&", "||", "ifelse"):
             own = placed(span, lazy(op.name, arguments))
-        elif isinstance(meant, Operator) and not scope.is_local(op.name):
+        elif isinstance(meant, Operator):
             return self.call_operator(meant, op.name, bound, arguments, span)
         else:
-            return bound
-        if scope.is_local(op.name):
             return bound
         name = op.name
         return lambda env: bound(env) if name in env.outermost.values else own(env)

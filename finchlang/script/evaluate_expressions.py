@@ -67,7 +67,7 @@ class Expressions:
             except KeyError:
                 return missing(env)
 
-        def own_value(env: Environment) -> Any:
+        def own_value(env: Environment) -> Any:  # as `value`, of this very scope: the most frequent
             try:
                 return env.values[name]
             except KeyError:
