@@ -1,6 +1,6 @@
 """finchlang: sparse and structured tensors in Finch syntax, by one set of rules in every engine."""
 
-from finchlang.driver import Session
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 

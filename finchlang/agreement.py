@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.driver import Session
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar

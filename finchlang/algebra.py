@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from finchlang.host.build import cast, const, op
+from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable

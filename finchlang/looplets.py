@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from finchlang.host.build import ONE, sub
+from finchlang.host.fold import ONE, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.syntax import Node

@@ -2,7 +2,7 @@
 
 Every node is immutable and compares by structure; `span` (where it stands in its source) takes
 no part in comparison. Children are nodes or tuples of nodes, so one generic walk serves all
-(`rewrite.py`).
+(`walk.py`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The grammar of the language: `finch.lark`, read by `finchlang.parse`, and its reference."""
+"""The grammar of the language: `finch.lark`, read by `finchlang.text.parse`, and its reference."""

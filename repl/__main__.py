@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from finchlang import __version__, agreement
 from finchlang.agreement import SEMANTICS
-from finchlang.driver import Observer, Session, read_script
 from finchlang.script.display import display_text, save_picture
+from finchlang.session import Observer, Session, read_script
 from finchlang.source import FinchError
 
 from . import views

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-from finchlang.driver import Session
-from finchlang.parse import is_incomplete, parse_script
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.show import show
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Node
 from finchlang.tensors.formats import LEVELS
+from finchlang.text.parse import is_incomplete, parse_script
 from finchlang.types import TYPES
 
 from .report import report

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from finchlang.driver import KernelEvent, Observer
-from finchlang.host.listing import text as listing
-from finchlang.pretty import pretty
+from finchlang.host.print import text as listing
+from finchlang.session import KernelEvent, Observer
 from finchlang.syntax import Node
+from finchlang.text.print import pretty
 
 
 class Passes(Observer):

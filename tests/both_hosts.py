@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.build import const
 from finchlang.host.execute import ExecutingHost, run_code
+from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Code, Expr, Var
 from finchlang.host.residual import ResidualHost
-from finchlang.parse import parse_kernel
-from finchlang.rewrite import substitute
 from finchlang.rules.engine import Machine, State
 from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
@@ -26,7 +24,9 @@ from finchlang.tensors.bind import Bound, bind, gather, scatter
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, TensorLike
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64, Type, type_of_dtype
+from finchlang.walk import substitute
 
 
 class Memory:

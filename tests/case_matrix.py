@@ -47,13 +47,13 @@ else:
     )
     from quick_native import compile_quickly
 
-from finchlang.denote import denote
-from finchlang.host.check import check
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.denote.denotation import denote
+from finchlang.host.verify import check
+from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 from finchlang.types import type_of_value
 
 # ------------------------------------------------------------------------------ what is an error

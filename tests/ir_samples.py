@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from finchlang.host.build import FALSE, ONE, ZERO, cast, const, op
-from finchlang.host.check import check
+from finchlang.host.fold import FALSE, ONE, ZERO, cast, const, op
 from finchlang.host.ir import OPS, Buffer, Cell, Code, Expr, Op, Residual, Var
 from finchlang.host.residual import ResidualHost
+from finchlang.host.verify import check
 from finchlang.native.jit import compile_residual
 from finchlang.native.kernel import NativeKernel
 from finchlang.source import Bug

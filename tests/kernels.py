@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.driver import KernelEvent, Observer, Session
 from finchlang.host.ir import Residual
-from finchlang.pretty import pretty
+from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.tensor import Scalar
+from finchlang.text.print import pretty
 
 
 class Watch(Observer):

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.check import check
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.host.verify import check
+from finchlang.run.kernel import Kernel
 from finchlang.script.tensors import copy_of
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ import numpy as np
 from both_hosts import Handmade, Memory, loop_copy, run_both, vector
 
 from finchlang import looplets as lp
-from finchlang.host.build import ONE, ZERO, add, const
+from finchlang.host.fold import ONE, ZERO, add, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.syntax import Literal, Node, Value

@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from finchlang.host.ir import Residual
-from finchlang.host.listing import text
+from finchlang.host.print import text
 from finchlang.native import jit
 from finchlang.native.target import target_machine
 

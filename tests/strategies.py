@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from finchlang.rewrite import block
 from finchlang.syntax import (
     MISSING,
     NOTHING,
@@ -45,6 +44,7 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.types import TYPES, Float32
+from finchlang.walk import block
 
 INDICES = ("i", "j", "k", "l")  # bound by loops and by nothing else
 NAMES = ("A", "B", "x", "y", "α", "_F", "push!", "x_1")

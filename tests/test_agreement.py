@@ -14,7 +14,7 @@ from campaign import REFUSALS, campaign, report
 from generate import generate
 
 from finchlang.algebra import OPERATORS
-from finchlang.host.build import sub
+from finchlang.host.fold import sub
 from finchlang.host.ir import Expr
 from finchlang.host.residual import ResidualHost
 from finchlang.looplets import Positions, Run, Sequence, Spike

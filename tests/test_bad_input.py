@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from finchlang.driver import ENGINES, Observer, Session
 from finchlang.repl.__main__ import main
+from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
 

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Scalar, Session, Tensor
-from finchlang.calling.caller import Caller
-from finchlang.calling.renewal import LARGE, RenewedSeat
-from finchlang.calling.seat import ScalarSeat, TensorSeat
+from finchlang.run.caller import Caller
+from finchlang.run.renewal import LARGE, RenewedSeat
+from finchlang.run.seat import ScalarSeat, TensorSeat
 
 MULTIPLY = "@finch begin\ny .= 0\nfor j = _, i = _\n y[i] += A[i, j] * x[j]\nend\nend"
 SUM = "@finch begin\ns .= 0\nfor i = _\n s[] += x[i]\nend\nend"

@@ -16,7 +16,7 @@ from level_kernels import tensor
 from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
 
-from finchlang.driver import Session
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Tensor

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import finchlang
-from finchlang import agreement, driver
+from finchlang import agreement
+from finchlang import session as driver
 from finchlang.agreement import SEMANTICS as ENGINES
-from finchlang.parse import parse_kernel
 from finchlang.repl.__main__ import main
 from finchlang.source import Bug, FinchError
+from finchlang.text.parse import parse_kernel
 
 SPMV = """\
 A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0])

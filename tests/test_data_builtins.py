@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from every_format import LEAVES, fits, nests
 
-from finchlang.driver import Session
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 

@@ -11,10 +11,10 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.denote import denote
-from finchlang.parse import parse_kernel
+from finchlang.denote.denotation import denote
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 
 
 def run(text: str, **bindings: Any) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from kernels import kernel
 from level_kernels import run
 
 from finchlang.agreement import compare
-from finchlang.host.listing import text as listing
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.host.print import text as listing
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import construct
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 
 TABLES = pytest.mark.parametrize("which", ["all", "paper"])
 

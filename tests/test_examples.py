@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from level_kernels import tensor
 
 from finchlang.agreement import SEMANTICS, compare
-from finchlang.driver import Observer, Session
+from finchlang.session import Observer, Session
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
 

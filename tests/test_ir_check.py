@@ -8,10 +8,10 @@ import ir_samples as samples
 import pytest
 
 from finchlang.host import ir
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, const, op
-from finchlang.host.check import check
+from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, const, op
 from finchlang.host.ir import OPS, Buffer, Cell, Code, Op, Residual, Var
-from finchlang.host.listing import text
+from finchlang.host.print import text
+from finchlang.host.verify import check
 from finchlang.native import library
 from finchlang.source import Bug
 from finchlang.types import TYPES, Bool, Float64, Int32, Int64

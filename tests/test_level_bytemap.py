@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from level_kernels import result, tensor
 
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_kernel
 
 MAP = parse_format("SparseByteMap(Pattern())")
 FORMATS = dict.fromkeys("kua", parse_format("Dense(Element(Int64(0)))"))

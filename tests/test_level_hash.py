@@ -9,15 +9,15 @@ import pytest
 import scipy.sparse
 from level_kernels import result, run, tensor
 
-from finchlang.driver import Session
-from finchlang.host.build import const
 from finchlang.host.execute import ExecutingHost
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.host.fold import const
+from finchlang.run.kernel import Kernel
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors import hash_table
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 
 HASH, TWO = "SparseHash(Element(0.0))", "SparseHash{2}(Element(0.0))"
 NESTED = f"SparseHash({HASH})"

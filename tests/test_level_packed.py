@@ -10,11 +10,11 @@ from level_kernels import result, run, tensor
 
 from finchlang.agreement import compare
 from finchlang.host.ir import Code, Fail, Stmt
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 
 UPPER, LOWER, SYMMETRIC = "UpperTriangular", "LowerTriangular", "Symmetric"
 KINDS = pytest.mark.parametrize("kind", [UPPER, LOWER, SYMMETRIC])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from finchlang.parse import parse_kernel, parse_script
-from finchlang.pretty import pretty
-from finchlang.rewrite import walk
 from finchlang.syntax import Kernel, Loop
+from finchlang.text.parse import parse_kernel, parse_script
+from finchlang.text.print import pretty
+from finchlang.walk import walk
 
 LISTINGS = {
     "Fig 2": """

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from ir_samples import checked, compiled
 from level_kernels import result, tensor
 
-from finchlang.host.build import ONE, ZERO, const, op
 from finchlang.host.execute import run_residual
+from finchlang.host.fold import ONE, ZERO, const, op
 from finchlang.host.ir import Code, For
-from finchlang.kernel import Kernel
 from finchlang.native import jit, module
 from finchlang.native.analysis import forwarded_fills
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
 from finchlang.native.partial_sums import partial_sum
 from finchlang.native.target import has_masks
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_kernel
 from finchlang.types import (
     TYPES,
     Bool,

@@ -12,7 +12,7 @@ import ir_samples as samples
 import numpy as np
 import pytest
 
-from finchlang.host.build import ONE, const, op
+from finchlang.host.fold import ONE, const, op
 from finchlang.host.ir import Residual
 from finchlang.native import jit
 from finchlang.native.cache import ObjectCache, default_cache, key_of

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sparse
 from ir_samples import checked, compiled
 
-from finchlang.host.build import ONE, ZERO, const, op
+from finchlang.host.fold import ONE, ZERO, const, op
 from finchlang.host.ir import Residual
 from finchlang.native.jit import compile_residual
 from finchlang.source import Bug, FinchError

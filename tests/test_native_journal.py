@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from finchlang import FinchError, Session, Tensor
-from finchlang.kernel import Kernel
 from finchlang.native import undo
 from finchlang.native.journal import scattered
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
+from finchlang.text.parse import parse_kernel
 
 N = 20_000
 FORMATS = {

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir_samples import Sample, up_to
 
-from finchlang.host.build import ZERO, cast, const, op
-from finchlang.host.check import check
 from finchlang.host.execute import run_residual
+from finchlang.host.fold import ZERO, cast, const, op
 from finchlang.host.ir import Expr, Residual
+from finchlang.host.verify import check
 from finchlang.native.jit import compile_residual
 from finchlang.source import FinchError
 from finchlang.types import Int8, Int64, Type, UInt32

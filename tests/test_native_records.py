@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from finchlang import kernel as kernel_module
-from finchlang.calling.record import place_of
-from finchlang.driver import KernelEvent, Observer, Session
 from finchlang.host.ir import Residual, Var
-from finchlang.kernel import Kernel
 from finchlang.native import cache as cache_module
 from finchlang.native import jit
 from finchlang.native.cache import ObjectCache, _seal
-from finchlang.parse import parse_kernel, parse_script
+from finchlang.run import kernel as kernel_module
+from finchlang.run.compile_cache import place_of
+from finchlang.run.kernel import Kernel
+from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
 from finchlang.syntax import Literal, Value, Variable
 from finchlang.tensors.formats import parse_format
+from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.types import Float32, Int64
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from level_kernels import result, tensor
 
-from finchlang.kernel import Kernel
 from finchlang.native.emit_spread import SMALL, spread_sums
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_kernel
 
 COUNT = "y .= 0; for i=_ y[x[i]] += 1 end"
 MASKED = "y .= 0; for j=_, i=_ if m[i, j] y[div(x[i, j], 16) + 1] += 1 end end"

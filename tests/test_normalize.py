@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.denote import denote
+from finchlang.denote.denotation import denote
 from finchlang.normalize import PASSES, Context, Normalized, normalize, stages
 from finchlang.normalize.context import is_call
 from finchlang.normalize.form import check_normal_form
-from finchlang.parse import parse_kernel
-from finchlang.pretty import pretty
-from finchlang.rewrite import replace, rewrite_bottom_up
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Declare, Literal, Node
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
+from finchlang.text.print import pretty
 from finchlang.types import Float64, Int64
+from finchlang.walk import replace, rewrite_bottom_up
 
 SCALAR = "Scalar(0.0)"
 VECTOR = "Dense(Element(0.0))"

@@ -11,10 +11,10 @@ import pytest
 from kernels import kernel
 
 from finchlang.algebra import OPERATORS, Operator, operator
-from finchlang.driver import Session
-from finchlang.host.build import const
 from finchlang.host.execute import ExecutingHost
+from finchlang.host.fold import const
 from finchlang.host.ir import Const, Expr, Var
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Variable
 from finchlang.types import TYPES, Bool, Float32, Float64, Int8, Int64, Type, UInt8, promote

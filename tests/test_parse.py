@@ -15,10 +15,6 @@ import lark
 import pytest
 
 import finchlang.grammar
-from finchlang import parse
-from finchlang.layout import Layout
-from finchlang.parse import parse_kernel, parse_script
-from finchlang.rewrite import walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
     MISSING,
@@ -60,6 +56,10 @@ from finchlang.syntax import (
     While,
     Yield,
 )
+from finchlang.text import parse
+from finchlang.text.lines import Layout
+from finchlang.text.parse import parse_kernel, parse_script
+from finchlang.walk import walk
 
 a, b, c, f, n, s, x, y, A, B = (
     Variable(v) for v in ("a", "b", "c", "f", "n", "s", "x", "y", "A", "B")
@@ -526,7 +526,7 @@ def test_deep_nesting_is_an_error_of_the_user():
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_the_cache_may_be_damaged_or_not_writable(tmp_path, damage):
     folder = tmp_path / "cache"
-    script = "from finchlang.parse import parse_script; print(parse_script('x = 1'))"
+    script = "from finchlang.text.parse import parse_script; print(parse_script('x = 1'))"
     environment = {**os.environ, "FINCH_CACHE_DIR": str(folder)}
     root = str(Path(__file__).parent.parent)
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from strategies import kernel_expressions, kernels, script_expressions, scripts
 
-from finchlang.parse import parse_kernel, parse_script
-from finchlang.pretty import pretty
 from finchlang.syntax import Access, Assign, Block, Call, Index, Literal, Loop, Value, Variable
+from finchlang.text.parse import parse_kernel, parse_script
+from finchlang.text.print import pretty
 
 thorough = settings(
     max_examples=100 if os.environ.get("CI") else 40,

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 from finchlang.agreement import same
-from finchlang.driver import ENGINES, Session
+from finchlang.session import ENGINES, Session
 from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.host.build import add, const, maximum, minimum, sub
 from finchlang.host.execute import ExecutingHost
+from finchlang.host.fold import add, const, maximum, minimum, sub
 from finchlang.host.ir import Expr, Var
 from finchlang.rules.prove import at_most, greater, less_than, lesser
 from finchlang.types import Int64

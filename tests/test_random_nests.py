@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from looplet_nests import Nest
 from random_nests import RandomNests
 
-from finchlang.host.build import ZERO, cast, const
+from finchlang.host.fold import ZERO, cast, const
 from finchlang.looplets import set_end
 from finchlang.syntax import Literal
 from finchlang.tensors.wrappers import map_payloads

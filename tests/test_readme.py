@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from finchlang.driver import Session
 from finchlang.repl.__main__ import main
+from finchlang.session import Session
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")

@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from finchlang import FinchError, Session, Tensor
-from finchlang.calling import renewal
-from finchlang.calling.renewal import LARGE, renewed
-from finchlang.kernel import Kernel
 from finchlang.native import undo
-from finchlang.parse import parse_kernel
+from finchlang.run import renewal
+from finchlang.run.kernel import Kernel
+from finchlang.run.renewal import LARGE, renewed
 from finchlang.tensors.formats import parse_format
+from finchlang.text.parse import parse_kernel
 
 N = LARGE // 8
 

@@ -16,10 +16,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Error, Keyword, Name
 
-from finchlang.driver import Session
 from finchlang.repl import session as repl
 from finchlang.repl.look import FinchLexer, NameCompleter
 from finchlang.repl.report import write
+from finchlang.session import Session
 from finchlang.source import Bug, FinchError
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from finchlang import Scalar, Session, Tensor
-from finchlang.driver import Observer
+from finchlang.session import Observer
 
 BLOCKS = np.array([0, 1, 2, 0, 0, 3, 0, 4, 5, 6, 0, 0], float)
 RUNS = np.array([0, 2, 2, 0, 0, 3, 3, 3, 0, 0, 7, 7], float)

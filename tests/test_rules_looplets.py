@@ -26,7 +26,7 @@ from looplet_nests import (
     spikes,
 )
 
-from finchlang.host.build import ONE, ZERO, add, const
+from finchlang.host.fold import ONE, ZERO, add, const
 from finchlang.host.ir import For, While
 from finchlang.looplets import (
     Lookup,

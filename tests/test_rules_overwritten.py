@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from finchlang.host.ir import Fill
-from finchlang.kernel import Kernel
 from finchlang.native.analysis import walk
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 
 VECTOR, MATRIX = "Dense(Element(0.0))", "Dense(Dense(Element(0.0)))"
 ASSIGNED = {

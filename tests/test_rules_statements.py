@@ -10,11 +10,10 @@ from both_hosts import Memory, loop_sum, run_both, vector
 from kernels import kernel, run_congruent, run_script
 from looplet_nests import LookupNest
 
-from finchlang.host.build import const
 from finchlang.host.execute import ExecutingHost
+from finchlang.host.fold import const
 from finchlang.host.ir import For, Load, While
 from finchlang.looplets import Run
-from finchlang.parse import parse_kernel
 from finchlang.rules.engine import Machine, State
 from finchlang.rules.expressions import evaluate, is_ready, resolve, type_of
 from finchlang.rules.table import rules
@@ -34,6 +33,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
 from finchlang.types import Bool, Float64, Int8, Int64
 
 S = "Scalar(0.0)"

@@ -12,13 +12,13 @@ from both_hosts import Memory, loop_sum
 from level_kernels import result, run, tensor
 from looplet_nests import spikes
 
-from finchlang.host.listing import text
+from finchlang.host.print import text
 from finchlang.host.residual import ResidualHost
-from finchlang.kernel import Kernel
 from finchlang.looplets import Stepper
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_kernel
 
 NAMES = "ABDEFG"
 VECTORS = [

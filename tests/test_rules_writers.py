@@ -25,7 +25,7 @@ from looplet_nests import (
     spikes,
 )
 
-from finchlang.host.build import ZERO, add, const
+from finchlang.host.fold import ZERO, add, const
 from finchlang.looplets import (
     AcceptRun,
     Jumper,

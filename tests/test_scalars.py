@@ -11,7 +11,7 @@ from kernels import kernel
 from level_kernels import run
 
 from finchlang.agreement import compare
-from finchlang.driver import Session
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.formats import construct, parse_format
 from finchlang.tensors.tensor import Scalar, Tensor

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.parse import parse_script
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
@@ -15,6 +14,7 @@ from finchlang.script.show import show
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING, Kernel
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.parse import parse_script
 
 CSC = "Tensor(Dense(SparseList(Element(0.0))), [1.0 0; 0 2])"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from finchlang.driver import ENGINES, Session
+from finchlang.session import ENGINES, Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
 
@@ -251,7 +251,7 @@ def test_views_of_one_array_under_two_names(session: Session) -> None:
 
 
 def test_kernels_are_compiled_once_for_a_format() -> None:
-    from finchlang.driver import KernelEvent, Observer
+    from finchlang.session import KernelEvent, Observer
 
     class Counting(Observer):
         compiled = 0

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from every_format import LEAVES, fits, nests
 
-from finchlang.driver import Session
 from finchlang.repl.__main__ import main
 from finchlang.script.display import display_text, save_picture
 from finchlang.script.spy import PIXELS, TEXT_COLUMNS, TEXT_ROWS, picture, spy_text
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor

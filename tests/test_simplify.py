@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kernels import kernel, run_congruent
 
 from finchlang.algebra import OPERATORS, Operator, literal_type
-from finchlang.host.build import const, op
 from finchlang.host.execute import ExecutingHost
+from finchlang.host.fold import const, op
 from finchlang.host.ir import Var
 from finchlang.looplets import Run
 from finchlang.rules import loops

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from test_wrappers import failure, kernel, run, tensor
 
-from finchlang.denote import denote
-from finchlang.parse import parse_kernel
-from finchlang.pretty import pretty
+from finchlang.denote.denotation import denote
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar
+from finchlang.text.parse import parse_kernel
+from finchlang.text.print import pretty
 
 LEAF = "(Element(0.0))"
 LISTS = ("SparseList", "SparseByteMap", "SparseHash", "SparseCOO{1}", "SparseBlockList")

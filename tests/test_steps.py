@@ -15,8 +15,8 @@ from kernels import kernel, run_congruent, run_staged
 from looplet_nests import LookupNest, Payload, RunNest
 from test_traces import CSC, KERNELS, SPARSE, UPPER
 
-from finchlang.host.listing import text
-from finchlang.kernel import Kernel
+from finchlang.host.print import text
+from finchlang.run.kernel import Kernel
 from finchlang.tensors.tensor import Scalar, Tensor
 
 TABLES = pytest.mark.parametrize("which", ["all", "paper"])

@@ -9,11 +9,11 @@ import pytest
 from every_format import fits, nests
 from level_kernels import run
 
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_kernel
+from finchlang.run.kernel import Kernel
 from finchlang.script.display import display_text
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_kernel
 
 DENSE = "Dense(Dense(Element(0.0)))"
 SCATTERED = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 3, 0, 5], [0, 0, 0, 0]])
@@ -104,7 +104,7 @@ def test_countstored_counts_the_entries(outer: str, inner: str) -> None:
 
 @pytest.mark.parametrize("format", nests("Element(0.0)", 2))
 def test_counters_tell_how_much_of_the_arrays_is_in_use(format: str) -> None:
-    """Unless the format says that they do not: calls compare nothing else (`calling/seat.py`)."""
+    """Unless the format says that they do not: calls compare nothing else (`run/seat.py`)."""
     write = "C[i, j] = A[i, j]"
     if format.startswith("Symmetric"):  # of two mirrored places it has one
         write = f"if i <= j {write} end"

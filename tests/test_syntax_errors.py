@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.parse import is_incomplete, parse_kernel, parse_script
-from finchlang.pretty import pretty
 from finchlang.source import FinchError
+from finchlang.text.parse import is_incomplete, parse_kernel, parse_script
+from finchlang.text.print import pretty
 
 SCRIPT = "`{}` belongs to the script stratum; inside a kernel use "
 FUNCTION = "`@finch` inside a function of the script"

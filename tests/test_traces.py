@@ -12,11 +12,11 @@ import pytest
 import scipy.sparse
 from kernels import Watch, kernel, run_congruent
 
-from finchlang.driver import Session
-from finchlang.host.listing import text
-from finchlang.pretty import pretty
+from finchlang.host.print import text
+from finchlang.session import Session
 from finchlang.syntax import Node
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.print import pretty
 
 SPARSE = "SparseList(Element(0.0))"
 CSC = "Dense(SparseList(Element(0.0)))"

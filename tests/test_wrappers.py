@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.denote import denote
-from finchlang.host.check import check
-from finchlang.kernel import Kernel
+from finchlang.denote.denotation import denote
+from finchlang.host.verify import check
 from finchlang.normalize import normalize
-from finchlang.parse import parse_kernel
-from finchlang.pretty import pretty
+from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.text.parse import parse_kernel
+from finchlang.text.print import pretty
 from finchlang.types import Int64
 
 DENSE, LIST, BYTES = (f"{kind}(Element(0.0))" for kind in ("Dense", "SparseList", "SparseByteMap"))

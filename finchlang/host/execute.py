@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.host import interrupts, ir
-from finchlang.host.build import cast
 from finchlang.host.evaluate import apply
+from finchlang.host.fold import cast
 from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Residual, Var
 from finchlang.source import Bug, FinchError, Span
 from finchlang.types import Int64, Type

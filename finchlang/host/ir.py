@@ -2,7 +2,7 @@
 
 Expressions are pure and hash-consed, so equality is identity. Whatever touches memory is a
 statement: a load binds a variable, a cell is read by binding a variable. Constant folding lives
-in the constructor functions of `host/build.py` and nowhere else.
+in the constructor functions of `host/fold.py` and nowhere else.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from finchlang.host import ir
-from finchlang.host.build import cast
+from finchlang.host.fold import cast
 from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Stmt, Var
 from finchlang.source import Span
 from finchlang.types import Int64, Type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finchlang.host.build import ONE, ZERO, op, split_sum
+from finchlang.host.fold import ONE, ZERO, op, split_sum
 from finchlang.host.ir import (
     Buffer,
     Code,

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from finchlang.host import ir
 from finchlang.host.ir import Code, Const, Residual, Stmt
 from finchlang.native import library
+from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.analysis import (
     forwarded_fills,
     is_cheap,
@@ -31,7 +32,6 @@ from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_spread import Spreading
 from finchlang.native.function import Array
-from finchlang.native.layout import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.module import Module
 from finchlang.native.partial_sums import partial_sum
 from finchlang.source import Bug

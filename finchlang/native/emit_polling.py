@@ -14,8 +14,8 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from finchlang.host import ir
+from finchlang.native.abi import INTERRUPTED
 from finchlang.native.function import FunctionText
-from finchlang.native.layout import INTERRUPTED
 
 #: Steps between two looks for an interrupt.
 CHUNK = 1 << 20

@@ -11,13 +11,13 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from finchlang.host.ir import Residual
-from finchlang.host.listing import text
+from finchlang.host.print import text
+from finchlang.native.abi import Layout, layout_of
 from finchlang.native.cache import ObjectCache, default_cache, key_of
 from finchlang.native.call import CALL, REPEAT, Again, built_in
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.layout import Layout, layout_of
 from finchlang.native.runtime import SYMBOLS
 from finchlang.native.target import target_machine
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from finchlang.host.build import ZERO, compare, sub
+from finchlang.host.fold import ZERO, compare, sub
 from finchlang.host.ir import (
     Buffer,
     Code,

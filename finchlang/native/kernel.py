@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.native.call import CHANGED, Entry
-from finchlang.native.journal import FULL
-from finchlang.native.layout import (
+from finchlang.native.abi import (
     FAILED,
     NO_MEMORY,
     OK,
@@ -18,6 +16,8 @@ from finchlang.native.layout import (
     packer,
     unpacker,
 )
+from finchlang.native.call import CHANGED, Entry
+from finchlang.native.journal import FULL
 from finchlang.native.runtime import address_of, address_of_array, adopt, free, new_slots
 from finchlang.native.undo import OFF, Undo
 from finchlang.source import Bug, FinchError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, reduce
 
-from finchlang.host.build import FALSE, ZERO, const, op
+from finchlang.host.fold import FALSE, ZERO, const, op
 from finchlang.host.ir import Buffer, Cell, Expr, Grow, Residual, Search, Sort
 from finchlang.host.residual import ResidualHost
 from finchlang.types import TYPES, Bool, Int32, Int64, Type

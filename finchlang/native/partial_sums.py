@@ -8,7 +8,7 @@ anyway (`reassoc`).
 
 from __future__ import annotations
 
-from finchlang.host.build import const, op
+from finchlang.host.fold import const, op
 from finchlang.host.ir import (
     Cell,
     Code,

@@ -13,10 +13,10 @@ from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
 from finchlang.normalize.scopes import scopes
 from finchlang.normalize.wrapperize import wrapperize
-from finchlang.rewrite import walk
 from finchlang.syntax import Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.types import Type
+from finchlang.walk import walk
 
 __all__ = ["PASSES", "Context", "Format", "Normalized", "normalize", "stages"]
 

@@ -15,8 +15,6 @@ from typing import Any
 
 from finchlang.normalize.context import Context, is_call, root
 from finchlang.normalize.shifts import settings
-from finchlang.pretty import pretty
-from finchlang.rewrite import map_children, replace, walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -31,6 +29,8 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.text.print import pretty
+from finchlang.walk import map_children, replace, walk
 
 #: Where a name is bound: (frame, 1, 0) by the statement of that frame, (frame, 0, n) by the n-th
 #: loop inserted around it. Greater is deeper.

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from finchlang.algebra import FAMILIES, OPERATORS
-from finchlang.rewrite import walk
 from finchlang.source import Span
 from finchlang.syntax import Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Type
+from finchlang.walk import walk
 
 #: What a free name of a kernel may stand for: a tensor, or a script number.
 Format = Level | Swizzled | Type

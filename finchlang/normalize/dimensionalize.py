@@ -22,8 +22,6 @@ from finchlang.normalize.context import (
     size_extent,
 )
 from finchlang.normalize.dimensions import Declared, Facts, Parts, Resolve
-from finchlang.pretty import pretty
-from finchlang.rewrite import map_children, replace, walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -40,6 +38,8 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.text.print import pretty
+from finchlang.walk import map_children, replace, walk
 
 
 def dimensionalize(program: Node, context: Context) -> Node:

@@ -16,8 +16,6 @@ from finchlang.normalize.context import (
     size_extent,
 )
 from finchlang.normalize.shifts import ZERO, plus, shifted, source
-from finchlang.pretty import pretty
-from finchlang.rewrite import replace, walk
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -35,6 +33,8 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.text.print import pretty
+from finchlang.walk import replace, walk
 
 _FIRST = Extent(ONE, ONE)
 Parts = tuple[Extent, ...]

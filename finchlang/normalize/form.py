@@ -4,8 +4,6 @@ our fault, never the user's."""
 from __future__ import annotations
 
 from finchlang.normalize.context import RESERVED, Context, is_call, root
-from finchlang.pretty import pretty
-from finchlang.rewrite import walk
 from finchlang.source import Bug
 from finchlang.syntax import (
     Access,
@@ -23,6 +21,8 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import READ, UPDATE
+from finchlang.text.print import pretty
+from finchlang.walk import walk
 
 
 def check_normal_form(program: Node, context: Context) -> None:

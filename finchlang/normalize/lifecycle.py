@@ -21,8 +21,6 @@ from finchlang.normalize.context import (
     root,
 )
 from finchlang.normalize.workspace import Workspace
-from finchlang.pretty import pretty
-from finchlang.rewrite import block, replace, walk
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -39,6 +37,8 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import READ, UPDATE
+from finchlang.text.print import pretty
+from finchlang.walk import block, replace, walk
 
 
 def lifecycle(program: Node, context: Context) -> Node:

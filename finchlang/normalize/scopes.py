@@ -14,7 +14,6 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
-from finchlang.rewrite import block, map_children, replace, walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
     NOTHING,
@@ -40,6 +39,7 @@ from finchlang.syntax import (
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Type
+from finchlang.walk import block, map_children, replace, walk
 
 _WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
 

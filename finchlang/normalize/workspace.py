@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
-from finchlang.rewrite import map_children, replace
 from finchlang.source import Span
 from finchlang.syntax import (
     Access,
@@ -22,6 +21,7 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.walk import map_children, replace
 
 
 class Workspace:

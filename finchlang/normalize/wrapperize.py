@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import literal_type, operator
-from finchlang.host.build import const
+from finchlang.host.fold import const
 from finchlang.host.ir import Expr, Var
 from finchlang.normalize.context import (
     PROTOCOLS,
@@ -21,7 +21,6 @@ from finchlang.normalize.context import (
     root,
 )
 from finchlang.normalize.shifts import source, summed_indices, terms, total
-from finchlang.rewrite import map_children, replace, walk
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -44,6 +43,7 @@ from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Bool, Int64, Type
+from finchlang.walk import map_children, replace, walk
 
 
 def wrapperize(program: Node, context: Context) -> Node:

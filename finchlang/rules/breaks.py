@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from finchlang.algebra import operator
-from finchlang.host.build import add, compare, conjunction, const, op
+from finchlang.host.fold import add, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.rewrite import replace, rewrite_bottom_up, walk
 from finchlang.rules.engine import Machine, State, accesses_in, drop, if_not_empty, with_bounds
 from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import at_most
@@ -38,6 +37,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import UPDATE, Fiber, Level, Store
 from finchlang.types import Bool
+from finchlang.walk import replace, rewrite_bottom_up, walk
 
 #: `region(start)` does a part of a loop and gives where that ends
 Region = Callable[[Expr], Expr]

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.host.build import add, sub
+from finchlang.host.fold import add, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Looplet, Positions, Regions, Stepper
-from finchlang.rewrite import substitute
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.engine import (
     Machine,
@@ -23,6 +22,7 @@ from finchlang.rules.engine import (
 from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Loop, Node, Value
+from finchlang.walk import substitute
 
 
 @rule("Positions", is_derived=True)

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from finchlang.host.build import compare, const
+from finchlang.host.fold import compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
-from finchlang.rewrite import children, has_children, map_children
 from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
 from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.tensors.level import TensorLike
 from finchlang.types import Int64
+from finchlang.walk import children, has_children, map_children
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from finchlang.algebra import Build, literal_type, operator
-from finchlang.host.build import cast, compare, conjunction, const, op
+from finchlang.host.fold import cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
-from finchlang.rewrite import replace, rewrite_bottom_up, walk
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
@@ -30,6 +29,7 @@ from finchlang.tensors.level import Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Int64, Type
+from finchlang.walk import replace, rewrite_bottom_up, walk
 
 
 def evaluate(node: Node, state: State) -> Expr:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial, reduce
 from typing import Any
 
-from finchlang.host.build import add, compare, conjunction, maximum
+from finchlang.host.fold import add, compare, conjunction, maximum
 from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import Jumper, Lookup, Steps
-from finchlang.rewrite import substitute
 from finchlang.rules.breaks import triggers
 from finchlang.rules.derived import skips_gaps
 from finchlang.rules.engine import (
@@ -22,6 +21,7 @@ from finchlang.rules.engine import (
 )
 from finchlang.rules.prove import at_most, lesser
 from finchlang.syntax import EMPTY, Loop, Node, Value
+from finchlang.walk import substitute
 
 
 @rule("Leapfrog", is_derived=True)

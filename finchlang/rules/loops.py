@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.host.build import ONE, add, compare, op, sub
+from finchlang.host.fold import ONE, add, compare, op, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     AcceptRun,
@@ -18,7 +18,6 @@ from finchlang.looplets import (
     Switch,
     Thunk,
 )
-from finchlang.rewrite import mentions, substitute, walk
 from finchlang.rules.breaks import guarded, run_regions, triggers
 from finchlang.rules.engine import (
     Machine,
@@ -53,6 +52,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import READ, UPDATE, Fiber
+from finchlang.walk import mentions, substitute, walk
 
 
 @rule("Extent")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from finchlang.host.build import ONE
-from finchlang.rewrite import children, replace, walk
+from finchlang.host.fold import ONE
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import evaluate, is_ready, resolve
 from finchlang.rules.statements import UNDEFINED
@@ -25,6 +24,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import Fiber
+from finchlang.walk import children, replace, walk
 
 #: what the indices of loops stand for: the loop's extent, or another index that is the same
 Loops = Mapping[Node, Node]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from finchlang.host.build import maximum, minimum, split_sum
+from finchlang.host.fold import maximum, minimum, split_sum
 from finchlang.host.ir import Expr, Op, Var
 
 _DEPTH = 8

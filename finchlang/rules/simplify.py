@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import Operator, literal_type, operator
-from finchlang.host.build import ONE, add, compare, const, sub
+from finchlang.host.fold import ONE, add, compare, const, sub
 from finchlang.host.ir import Const, Expr
-from finchlang.rewrite import block, map_children, mentions, substitute, walk
 from finchlang.rules.engine import Machine, State, Step, bounds, rule
 from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import less_than
@@ -32,6 +31,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import Fiber
 from finchlang.types import Type
+from finchlang.walk import block, map_children, mentions, substitute, walk
 
 _MISSING = Literal(MISSING)
 #: terms known to be as simple as they get, by identity

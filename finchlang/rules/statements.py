@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from finchlang.algebra import operator
-from finchlang.host.build import ONE, ZERO, cast, compare, const, op
+from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.rewrite import substitute
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import (
     evaluate,
@@ -37,6 +36,7 @@ from finchlang.syntax import (
 from finchlang.syntax import Node as Term
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.types import Float64, can_store
+from finchlang.walk import substitute
 
 #: the value of a declared tensor each entry of which is going to be assigned
 UNDEFINED = Variable("undefined")

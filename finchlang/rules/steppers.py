@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from finchlang.host.build import compare, maximum
+from finchlang.host.fold import compare, maximum
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     Jumper,

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from finchlang.algebra import operator
-from finchlang.rewrite import map_children, replace
 from finchlang.rules.expressions import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import Access, Assign, Call, Define, Literal, Node, Sieve, Variable
 from finchlang.tensors.level import Level
 from finchlang.tensors.masks import MASKS
 from finchlang.types import Bool, Type, can_store
+from finchlang.walk import map_children, replace
 
 Names = Mapping[str, Level | Type | None]
 

@@ -8,16 +8,16 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import Operator, is_infinite, operator
-from finchlang.host.build import add, cast, compare, op
+from finchlang.host.fold import add, cast, compare, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op, Var
 from finchlang.looplets import Phase, Run, Sequence, Spike, Stepper
-from finchlang.rewrite import walk
 from finchlang.rules.engine import Machine, State, Step, accesses_in, bounded, find_all, put, rule
 from finchlang.rules.expressions import evaluate, type_of
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Access, Call, Literal, Node, Value
 from finchlang.tensors.level import READ, Fiber
+from finchlang.walk import walk
 
 #: with this many sequences it is better not to tell apart which of them are exhausted
 _MANY = 4

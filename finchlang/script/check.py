@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from finchlang.rewrite import walk
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.environment import Environment, Scope, assigned_names, nodes_below
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure
 from finchlang.source import FinchError, Span
 from finchlang.syntax import NOTHING, Kernel, Macro, Node, Script, Variable
+from finchlang.walk import walk
 
 
 class Checker(Evaluator):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.build import ZERO
+from finchlang.host.fold import ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Var
 from finchlang.tensors.level import Fiber, Level, Store

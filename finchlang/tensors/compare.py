@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.types import Int64

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from finchlang.host.build import TRUE, ZERO, add, compare, sub
+from finchlang.host.fold import TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.level import Fiber, Level, Store

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import TRUE, ZERO, add, const
+from finchlang.host.fold import TRUE, ZERO, add, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 from finchlang.algebra import literal_type
-from finchlang.parse import parse_script
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Node, Parametric, Variable
 from finchlang.tensors.coordinates import Coordinates
@@ -28,6 +27,7 @@ from finchlang.tensors.sparse_interval import SparseInterval
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.sparse_pinpoint import SparsePinpoint
 from finchlang.tensors.sparse_run_list import SparseRunList
+from finchlang.text.parse import parse_script
 from finchlang.types import Int64, Type, named_type
 
 _KINDS: tuple[type[Level], ...] = (

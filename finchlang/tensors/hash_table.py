@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.build import ONE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.fold import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.level import Store

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import ONE, compare, const
+from finchlang.host.fold import ONE, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Run

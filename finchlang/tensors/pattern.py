@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import TRUE
+from finchlang.host.fold import TRUE
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import Bug, FinchError

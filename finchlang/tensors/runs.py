@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import AcceptRun, Jumper, Regions, Stepper, Thunk

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.build import FALSE, TRUE, compare, const
+from finchlang.host.fold import FALSE, TRUE, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Switch

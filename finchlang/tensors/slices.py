@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from finchlang.host.build import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.fold import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import (

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Jumper, Lookup, Phase, Regions, Run, Sequence, Stepper, Switch, Thunk

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
+from finchlang.host.fold import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Switch, Thunk

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.build import FALSE, ONE, ZERO, add, sub
+from finchlang.host.fold import FALSE, ONE, ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk

@@ -41,7 +41,7 @@ class Tensor:
     column-major: the outermost level is the last mode.
     """
 
-    #: memory for a kernel that makes it anew (`calling/renewal.py`)
+    #: memory for a kernel that makes it anew (`run/renewal.py`)
     spare: Any = None
     _make_out: Callable[[], list[dict[str, Any]]] | None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from finchlang import Session
-from finchlang.parse import parse_script
 from finchlang.syntax import Function
+from finchlang.text.parse import parse_script
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

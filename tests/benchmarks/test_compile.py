@@ -15,12 +15,12 @@ from test_spgemm import GUSTAVSON
 from test_spmv import PROGRAMS
 
 from finchlang import Session
-from finchlang.driver import KernelEvent, Observer
-from finchlang.kernel import Kernel
-from finchlang.parse import parse_script
-from finchlang.rewrite import walk
+from finchlang.run.kernel import Kernel
+from finchlang.session import KernelEvent, Observer
 from finchlang.syntax import Kernel as KernelNode
 from finchlang.tensors.formats import parse_format
+from finchlang.text.parse import parse_script
+from finchlang.walk import walk
 
 CSC = parse_format("Dense(SparseList{Int32}(Element(0.0)))")
 VECTOR = parse_format("Dense(Element(0.0))")

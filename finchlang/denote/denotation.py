@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra import OPERATORS, Operator, literal_type, operator
-from finchlang.denote_dimensions import MASKS, Environment, Equations, Late, tensor_of, unwrap
-from finchlang.host.build import cast, const
+from finchlang.denote.dimensions import MASKS, Environment, Equations, Late, tensor_of, unwrap
+from finchlang.host.fold import cast, const
 from finchlang.host.ir import Const
-from finchlang.rewrite import walk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,
@@ -40,6 +39,7 @@ from finchlang.syntax import (
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import mirrored_modes
 from finchlang.types import Bool, Type, can_store, type_of_dtype, type_of_value
+from finchlang.walk import walk
 
 
 def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:

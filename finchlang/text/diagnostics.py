@@ -8,9 +8,9 @@ from typing import Any
 
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 
-from finchlang.layout import BLOCK_STARTS, CONTINUES, OPERAND_STARTS
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Literal, Node
+from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS
 
 SCRIPT_MACROS = ("@finch", "@time", "@assert", "@__DIR__")
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling.renewal import RenewedSeat
-from finchlang.calling.seat import ScalarSeat, Seat, Stored, TensorSeat
+from finchlang.native.abi import packer
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.layout import packer
+from finchlang.run.renewal import RenewedSeat
+from finchlang.run.seat import ScalarSeat, Seat, Stored, TensorSeat
 from finchlang.tensors.bind import Bound
 from finchlang.tensors.scalars import Scalar
 

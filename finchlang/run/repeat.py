@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from sys import intern
 from typing import Any
 
-from finchlang.calling.caller import Caller
+from finchlang.native.abi import OK
 from finchlang.native.call import Again
 from finchlang.native.jit import again
-from finchlang.native.layout import OK
 from finchlang.native.runtime import address_of, new_slots
+from finchlang.run.caller import Caller
 
 #: After so many calls that found everything as it was, the next one is looked after here.
 PATIENCE = 3

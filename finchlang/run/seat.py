@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.native.abi import packer
 from finchlang.native.kernel import Frame
-from finchlang.native.layout import packer
 from finchlang.native.runtime import address_of_array, whole
 from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter, stored
 from finchlang.tensors.tensor import Place, Scalar, Tensor

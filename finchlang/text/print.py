@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.build_kernel import ASSIGNMENTS
 from finchlang.syntax import (
     Access,
     Assign,
@@ -49,6 +48,7 @@ from finchlang.syntax import (
     While,
     Yield,
 )
+from finchlang.text.kernel_builder import ASSIGNMENTS
 
 # Precedence levels, lowest first, as in the grammar.
 ANY, DISJUNCTION, CONJUNCTION, COMPARISON, RANGE, SUM, PRODUCT, SHIFT, PREFIX, POWER, ATOM = range(

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from finchlang.calling.renewal import renewed
 from finchlang.normalize import Format, Normalized
-from finchlang.rewrite import walk
+from finchlang.run.renewal import renewed
 from finchlang.syntax import Declare, Node, Thaw, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.types import Type
+from finchlang.walk import walk
 
 
 @dataclass(frozen=True)

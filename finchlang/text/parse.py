@@ -14,11 +14,11 @@ from typing import Any
 import lark
 from lark import UnexpectedCharacters, UnexpectedToken
 
-from finchlang.build import Builder
-from finchlang.complain import Incomplete, unexpected_character, unexpected_token
-from finchlang.layout import Fault, Layout
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Node, Script
+from finchlang.text.ast_builder import Builder
+from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
+from finchlang.text.lines import Fault, Layout
 
 
 @lru_cache(maxsize=256)
@@ -157,7 +157,7 @@ def _grammar() -> str:
     try:
         return resources.files("finchlang.grammar").joinpath("finch.lark").read_text("utf-8")
     except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
-        here = Path(__file__).parent.parent / "grammar" / "finch.lark"
+        here = Path(__file__).parent.parent.parent / "grammar" / "finch.lark"
         return here.read_text("utf-8")
 
 

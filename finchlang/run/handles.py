@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling.seat import located
 from finchlang.native.runtime import address_of_array
 from finchlang.normalize import Format
+from finchlang.run.seat import located
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor

@@ -11,10 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling.caller import Caller
-from finchlang.calling.record import Record, place_of
-from finchlang.calling.seat import Stored
-from finchlang.calling.signature import Signature, signature_of
 from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
@@ -24,14 +20,18 @@ from finchlang.native.cache import default_cache
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
-from finchlang.rewrite import substitute
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
+from finchlang.run.caller import Caller
+from finchlang.run.compile_cache import Record, place_of
+from finchlang.run.seat import Stored
+from finchlang.run.signature import Signature, signature_of
 from finchlang.source import FinchError
 from finchlang.syntax import Node, Value, Variable
 from finchlang.tensors.bind import bind, gather, keep_memory, scatter
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.walk import substitute
 
 
 class Kernel:

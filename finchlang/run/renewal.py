@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calling.seat import TensorSeat
-from finchlang.rewrite import walk
+from finchlang.run.seat import TensorSeat
 from finchlang.syntax import Block, Declare, Define, Node, Variable
 from finchlang.tensors.bind import scatter
 from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Place, Tensor
+from finchlang.walk import walk
 
 #: Of so many bytes on a tensor's memory is exchanged; fewer are quicker saved.
 LARGE = 1 << 16

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
-from finchlang.calling.caller import Caller
-from finchlang.calling.repeat import PATIENCE, Repeat
-from finchlang.handles import Handle, Handles
-from finchlang.kernel import Kernel
+from finchlang.native.abi import OK
 from finchlang.native.call import CHANGED, UNKNOWN
-from finchlang.native.layout import OK
-from finchlang.rewrite import substitute, walk
+from finchlang.run.caller import Caller
+from finchlang.run.handles import Handle, Handles
+from finchlang.run.kernel import Kernel
+from finchlang.run.repeat import PATIENCE, Repeat
 from finchlang.script.environment import Environment, Scope
 from finchlang.source import FinchError
 from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Variable
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.tensor import Scalar
+from finchlang.walk import substitute, walk
 
 #: how many ways to call a kernel are remembered: loops often swap two tensors or three
 PLANS = 4

@@ -7,8 +7,6 @@ from typing import Any
 
 from lark import Token
 
-from finchlang.build_kernel import SPELLINGS, KernelBuilder, nodes
-from finchlang.literals import STRING_PART, closing, escaped, number, typed_literal
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     MISSING,
@@ -37,6 +35,8 @@ from finchlang.syntax import (
     Variable,
     While,
 )
+from finchlang.text.kernel_builder import SPELLINGS, KernelBuilder, nodes
+from finchlang.text.literals import STRING_PART, closing, escaped, number, typed_literal
 from finchlang.types import named_type
 
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}

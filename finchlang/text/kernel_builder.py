@@ -13,7 +13,6 @@ from typing import Any
 
 from lark import Token
 
-from finchlang import rewrite
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import (
     Access,
@@ -43,6 +42,7 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.types import Type, named_type
+from finchlang.walk import block, walk
 
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
@@ -117,7 +117,7 @@ class KernelBuilder:
 
     def sequence(self, parts: list) -> Node:
         """Statements one after the other; nested blocks are flattened, one statement is itself."""
-        whole = rewrite.block(*nodes(parts))
+        whole = block(*nodes(parts))
         if isinstance(whole, Block):
             return Block(whole.statements, span=self.over(parts))
         return whole
@@ -234,7 +234,7 @@ class KernelBuilder:
     def finished(self, program: Node) -> Node:
         """A parsed kernel with its expressions turned into the kernel stratum's."""
         statements = program.statements if isinstance(program, Block) else (program,)
-        for node in rewrite.walk(program):
+        for node in walk(program):
             if isinstance(node, Yield) and not any(node is s for s in statements[-1:]):
                 hint = "it hands back tensors when all loops are done"
                 raise syntax_error("`return` is the last statement of a kernel", node.span, hint)

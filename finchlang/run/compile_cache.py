@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from finchlang.calling.signature import Signature
+from finchlang.native.abi import Failure, Layout
 from finchlang.native.cache import ObjectCache, key_of
-from finchlang.native.layout import Failure, Layout
 from finchlang.normalize import Format
+from finchlang.run.signature import Signature
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Missing, Node, Nothing
 from finchlang.tensors.formats import parse_format

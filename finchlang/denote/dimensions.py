@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from finchlang.rewrite import children
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -23,6 +22,7 @@ from finchlang.syntax import (
     Node,
     Variable,
 )
+from finchlang.walk import children
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from finchlang.denote import denote
-from finchlang.handles import Handle, Handles, check_memory
-from finchlang.kernel import Kernel
+from finchlang.denote.denotation import denote
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.normalize import Format
-from finchlang.parse import parse_script
-from finchlang.plans import MISSED, Plan, Site, yielded
-from finchlang.rewrite import walk
+from finchlang.run.handles import Handle, Handles, check_memory
+from finchlang.run.kernel import Kernel
+from finchlang.run.plans import MISSED, Plan, Site, yielded
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
@@ -24,7 +22,9 @@ from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Yield
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.parse import parse_script
 from finchlang.types import type_of_value
+from finchlang.walk import walk
 
 #: the name of a script that has none
 INPUT = "<input>"
