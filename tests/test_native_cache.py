@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import ir_samples as samples
 import numpy as np
 import pytest
 
+from finchlang.disk_cache import DiskCache
 from finchlang.host.fold import ONE, const, op
 from finchlang.host.ir import Residual
 from finchlang.native import jit
-from finchlang.native.cache import ObjectCache, default_cache, key_of
+from finchlang.native.cache import key_of
 
 
 @pytest.fixture
@@ -32,17 +32,16 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def product(cache: ObjectCache) -> float:
+def product(cache: DiskCache) -> float:
     kernel = jit.compile_residual(samples.inner_product(), cache)
     return kernel.run([np.array([1.0, 2.0]), np.array([3.0, 4.0])], [2])[1][0]
 
 
 def test_second_time_is_a_hit(tmp_path: Path, emitted: list[str]) -> None:
-    cache = ObjectCache(tmp_path / "new" / "deep")
-    assert product(cache) == product(cache) == product(ObjectCache(cache.directory)) == 11.0
+    cache = DiskCache(tmp_path / "new" / "deep")
+    assert product(cache) == product(cache) == product(DiskCache(cache.directory)) == 11.0
     assert emitted == ["inner_product"]
-    (file,) = cache.directory.iterdir()
-    assert file.stat().st_size < 20_000
+    assert all(file.stat().st_size < 20_000 for file in cache.directory.iterdir())
 
 
 def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted: list) -> None:
@@ -63,7 +62,7 @@ def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted
 
     results = []
     for _ in range(2):
-        kernel = jit.compile_residual(make(), ObjectCache(tmp_path))
+        kernel = jit.compile_residual(make(), DiskCache(tmp_path))
         (data,), _ = kernel.run([np.array([2.0])], [2_000_000])
         results.append(data[:2_000_000].sum())
     assert results[0] == results[1] > 0 and emitted == ["growing"]
@@ -81,7 +80,7 @@ def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted
     ],
 )
 def test_a_damaged_file_is_a_miss_and_is_replaced(tmp_path: Path, emitted: list, damage) -> None:
-    cache = ObjectCache(tmp_path)
+    cache = DiskCache(tmp_path)
     product(cache)
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
@@ -92,10 +91,10 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(tmp_path: Path, emitted: list,
 
 def test_an_unusable_directory_is_no_error(tmp_path: Path, emitted: list) -> None:
     (tmp_path / "file").write_text("not a directory")
-    assert product(ObjectCache(tmp_path / "file")) == 11.0
-    assert product(ObjectCache("/proc/no/such")) == 11.0
+    assert product(DiskCache(tmp_path / "file")) == 11.0
+    assert product(DiskCache("/proc/no/such")) == 11.0
     (tmp_path / "d").mkdir()
-    cache = ObjectCache(tmp_path / "d")
+    cache = DiskCache(tmp_path / "d")
     product(cache)
     (file,) = cache.directory.iterdir()
     file.unlink()
@@ -110,7 +109,7 @@ import sys
 import numpy as np
 import ir_samples as samples
 from finchlang.native import jit
-from finchlang.native.cache import default_cache
+from finchlang.disk_cache import default_cache
 from finchlang.types import Int32
 
 if sys.argv[1] == "again":
@@ -135,34 +134,3 @@ def test_another_process_needs_no_compiler(tmp_path: Path) -> None:
 def test_keys_tell_apart_what_differs() -> None:
     assert key_of("a", "b") == key_of("a", "b")
     assert len({key_of("a", "b"), key_of("a", "c"), key_of("ab", ""), key_of("", "ab")}) == 4
-
-
-def test_least_recently_used_files_go_first(tmp_path: Path) -> None:
-    cache = ObjectCache(tmp_path, limit=5000)
-    cache.put("old", bytes(1000))
-    cache.put("used", bytes(1000))
-    for age, key in ((3, "old"), (2, "used")):
-        os.utime(tmp_path / key, ns=(time.time_ns() - age * 10**9,) * 2)
-    assert cache.get("old") == bytes(1000)  # now it is the more recent one
-    for number in range(12):
-        cache.put(f"new{number}", bytes(900))
-    total = sum(p.stat().st_size for p in tmp_path.iterdir())
-    assert total <= 5000 + 950
-    assert cache.get("used") is None and cache.get("new11") == bytes(900)
-
-
-def test_where_the_default_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def directory() -> Path | None:
-        cache = default_cache()
-        return cache.directory if cache else None
-
-    monkeypatch.delenv("FINCH_CACHE_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert directory() == tmp_path / "xdg" / "finchlang"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert directory() == tmp_path / "home" / ".cache" / "finchlang"
-    monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "mine"))
-    assert directory() == tmp_path / "mine"
-    monkeypatch.setenv("FINCH_CACHE_DIR", "")
-    assert directory() is None

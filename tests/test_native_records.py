@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from finchlang.disk_cache import DiskCache, _seal
 from finchlang.host.ir import Residual, Var
 from finchlang.native import cache as cache_module
 from finchlang.native import jit
-from finchlang.native.cache import ObjectCache, _seal
 from finchlang.run import kernel as kernel_module
 from finchlang.run.compile_cache import place_of
 from finchlang.run.kernel import Kernel
@@ -238,7 +238,7 @@ def test_an_error_of_compiling_comes_each_time(work: Work) -> None:
 
 def key(program: Any, formats: Any = (), rules: str = "all") -> str | None:
     node = parse_kernel(program) if isinstance(program, str) else program
-    place = place_of(node, dict(formats), rules, ObjectCache("/nowhere"))
+    place = place_of(node, dict(formats), rules, DiskCache("/nowhere"))
     return place and place.key
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from finchlang.disk_cache import DiskCache, default_cache
 from finchlang.host.ir import Residual
 from finchlang.host.print import text
 from finchlang.native.abi import Layout, layout_of
-from finchlang.native.cache import ObjectCache, default_cache, key_of
+from finchlang.native.cache import key_of
 from finchlang.native.call import CALL, REPEAT, Again, built_in
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.journal import with_journals
@@ -119,7 +120,7 @@ def _generator(source: str) -> Any:
     return target_machine(2 if source.count("\n") < HUGE else 0)
 
 
-def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> NativeKernel:
+def compile_residual(residual: Residual, cache: DiskCache | None = None) -> NativeKernel:
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
@@ -128,23 +129,21 @@ def compile_residual(residual: Residual, cache: ObjectCache | None = None) -> Na
         return _kernel(layout_of(noting, journals), code, name, cache)
 
 
-def load_kernel(layout: Layout, name: str, cache: ObjectCache) -> NativeKernel | None:
+def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | None:
     """The kernel of which `cache` holds the object code under `name`, if it does."""
     with _lock:
         code = cache.get(name)
         return None if code is None else _kernel(layout, code, name, cache)
 
 
-def _kernel(
-    layout: Layout, code: bytes, name: str | None, cache: ObjectCache | None
-) -> NativeKernel:
+def _kernel(layout: Layout, code: bytes, name: str | None, cache: DiskCache | None) -> NativeKernel:
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
     linked = _link(code, "entry", addresses)
     entry = built_in(_procedure(CALL, cache), linked["entry"])
     return NativeKernel(layout, entry, linked, name)
 
 
-def _cached(residual: Residual, cache: ObjectCache | None) -> tuple[bytes, str | None]:
+def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:
     """The object code of `residual`, and the name `cache` has it under."""
     if cache is None:
         return object_code(residual), None
@@ -152,7 +151,7 @@ def _cached(residual: Residual, cache: ObjectCache | None) -> tuple[bytes, str |
     return _kept(name, lambda: object_code(residual), cache), name
 
 
-def _kept(name: str, make: Callable[[], bytes], cache: ObjectCache) -> bytes:
+def _kept(name: str, make: Callable[[], bytes], cache: DiskCache) -> bytes:
     """What `cache` has under `name`, or else is made and put there."""
     code = cache.get(name)
     if code is None:
@@ -164,7 +163,7 @@ def _kept(name: str, make: Callable[[], bytes], cache: ObjectCache) -> bytes:
 _procedures: dict[str, Any] = {}
 
 
-def _procedure(name: str, cache: ObjectCache | None) -> int:
+def _procedure(name: str, cache: DiskCache | None) -> int:
     """The address of a procedure of the library, which stays in memory. On disk its name is enough
     to find it: what it does is among the sources that the key is made of."""
     if name not in _procedures:

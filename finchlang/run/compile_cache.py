@@ -14,8 +14,9 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
+from finchlang.disk_cache import DiskCache
 from finchlang.native.abi import Failure, Layout
-from finchlang.native.cache import ObjectCache, key_of
+from finchlang.native.cache import key_of
 from finchlang.normalize import Format
 from finchlang.run.signature import Signature
 from finchlang.source import FinchError, Source, Span
@@ -37,7 +38,7 @@ class Place:
     """Where the record of a kernel is in `cache`: under `key`. `sources` are the texts that the
     program's nodes are in; records number them, and so name places in the texts of today."""
 
-    def __init__(self, cache: ObjectCache, key: str, sources: list[Source]):
+    def __init__(self, cache: DiskCache, key: str, sources: list[Source]):
         self.cache, self.key, self.sources = cache, key, sources
 
     def recall(self) -> Record | None:
@@ -60,7 +61,7 @@ class Place:
 
 
 def place_of(
-    program: Node, formats: dict[str, Format], rules: str, cache: ObjectCache | None
+    program: Node, formats: dict[str, Format], rules: str, cache: DiskCache | None
 ) -> Place | None:
     """The place of the record of a kernel; None if it has something in it that no key tells."""
     if cache is None:

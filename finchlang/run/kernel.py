@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.disk_cache import default_cache
 from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
 from finchlang.host.residual import ResidualHost
-from finchlang.native.cache import default_cache
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from functools import cache, lru_cache
 from importlib import resources
@@ -19,6 +17,7 @@ from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.lines import Fault, Layout
+from finchlang.text.tables import parser_of
 
 
 @lru_cache(maxsize=256)
@@ -137,19 +136,15 @@ def _without_block_comments(source: Source) -> str:
 
 @cache
 def _lark() -> lark.Lark:
-    """The parser, built on first use. Its tables are kept in the user's cache directory."""
-    grammar = _grammar()
-    key = hashlib.sha256((grammar + lark.__version__).encode()).hexdigest()[:16]
-    return lark.Lark(
-        grammar,
-        parser="lalr",
+    """The parser, built on first use."""
+    return parser_of(
+        _grammar(),
         lexer="basic",
         postlex=Layout(),
         transformer=_builder,
         start=["script", "program", "interpolation"],
         keep_all_tokens=True,
         maybe_placeholders=False,
-        cache=_cache_file(f"grammar-{key}.tables"),
     )
 
 
@@ -159,14 +154,3 @@ def _grammar() -> str:
     except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
         here = Path(__file__).parent.parent.parent / "grammar" / "finch.lark"
         return here.read_text("utf-8")
-
-
-def _cache_file(name: str) -> Any:
-    """Where to keep a file between runs (`FINCH_CACHE_DIR`, else ~/.cache/finchlang); False where
-    nothing can be kept. Lark takes a damaged file as a missing one."""
-    try:
-        folder = Path(os.environ.get("FINCH_CACHE_DIR") or Path.home() / ".cache" / "finchlang")
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return False
-    return str(folder / name) if os.access(folder, os.W_OK) else False

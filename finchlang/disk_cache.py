@@ -1,0 +1,141 @@
+"""What is kept on disk between runs, in a folder that only its owner may write; whatever there is not
+ours or not right is a miss."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_MAGIC = b"finchlang cache\n"
+_DIGEST = hashlib.sha256().digest_size
+
+#: When the files together are larger (bytes), the least recently used ones are removed.
+LIMIT = 128 << 20
+
+
+class DiskCache:
+    """A directory of files, each named by its key and protected by a checksum.
+
+    Object code is kept here, and is run: a directory or file that is not ours, or that others may
+    write, is not used. The directory is opened and looked at each time, and what is in it is reached
+    through the open directory, so that no other one can take its place in between.
+    """
+
+    def __init__(self, directory: str | Path, limit: int = LIMIT):
+        self.directory = Path(directory)
+        self.limit = limit
+        self._room: int | None = None  # bytes that may be added before looking at the sizes again
+
+    def get(self, key: str) -> bytes | None:
+        """What is stored under `key`, or None."""
+        with contextlib.suppress(OSError), self._opened() as folder:
+            content = _read(folder, key)
+            kept = content[len(_MAGIC) + _DIGEST :]
+            if content == _seal(kept):
+                os.utime(key, dir_fd=folder)  # recently used
+                return kept
+        return None
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store `content` under `key`; other processes see the whole file or none. If it cannot be
+        stored, it is not."""
+        with contextlib.suppress(OSError):
+            _make_directory(self.directory)
+            with self._opened() as folder:
+                _write(folder, key, _seal(content))
+                self._prune(folder, len(content))
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """The directory's descriptor. Raises OSError if there is none, or none that is safe."""
+        folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _check(os.fstat(folder))
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _prune(self, folder: int, added: int) -> None:
+        """Keep within the limit; the directory is only looked at after much was added."""
+        if self._room is not None and added <= self._room:
+            self._room -= added
+            return
+        files = []
+        for entry in os.scandir(folder):
+            with contextlib.suppress(OSError):  # removed by another process
+                found = entry.stat(follow_symlinks=False)
+                files.append((found.st_mtime_ns, found.st_size, entry.name))
+        total = sum(size for _, size, _ in files)
+        for _, size, name in sorted(files):
+            if total <= self.limit:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            total -= size
+        self._room = (self.limit - total) // 2
+
+
+def _seal(content: bytes) -> bytes:
+    return _MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _check(found: os.stat_result) -> None:
+    """Raises OSError for what another user has, or may write."""
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError("it is not ours alone")
+
+
+def _read(folder: int, name: str) -> bytes:
+    """Raises OSError for what is no file of ours: links are not followed, pipes not opened."""
+    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        raise OSError("it is no regular file")
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
+        _check(os.fstat(file.fileno()))
+        return file.read()
+
+
+def _write(folder: int, name: str, content: bytes) -> None:
+    new = f"{name}.{os.getpid()}.{os.urandom(4).hex()}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(new, flags, 0o600, dir_fd=folder), "wb") as file:
+            file.write(content)
+        os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new, dir_fd=folder)
+        raise
+
+
+def _make_directory(directory: Path) -> None:
+    """Make a directory, and those it is in, for us alone, whatever the umask."""
+    if not directory.is_dir():
+        _make_directory(directory.parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+
+
+def default_cache() -> DiskCache | None:
+    """The user's cache: in FINCH_CACHE_DIR, or where the XDG base directories say; none if
+    FINCH_CACHE_DIR is set but empty, or there is no home directory."""
+    chosen = os.environ.get("FINCH_CACHE_DIR")
+    if chosen is not None:
+        return _cache_in(Path(chosen)) if chosen else None
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:  # the specification has relative paths ignored
+        folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return _cache_in(folder / "finchlang")
+
+
+@cache
+def _cache_in(directory: Path) -> DiskCache:
+    """One cache for each directory, which need not look at the sizes again for each kernel."""
+    return DiskCache(directory)
