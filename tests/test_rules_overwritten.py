@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from finchlang.host.ir import Fill
-from finchlang.native.analysis import walk
+from finchlang.host.walk import walk
 from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor

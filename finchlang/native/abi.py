@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from finchlang.host.ir import Fail, Fill, For, Grow, Residual, Search, Sort, Store, While
-from finchlang.native.analysis import walk
+from finchlang.host.walk import walk
 from finchlang.native.library import procedure_name
 from finchlang.source import Span
 from finchlang.types import Type

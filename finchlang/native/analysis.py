@@ -12,7 +12,6 @@ from finchlang.host.ir import (
     Fill,
     For,
     Get,
-    If,
     Let,
     Load,
     Op,
@@ -24,20 +23,7 @@ from finchlang.host.ir import (
     Var,
     While,
 )
-
-
-def walk(code: Code) -> Iterator[Stmt]:
-    """Every statement in `code`, each before those nested in it, in textual order."""
-    for statement in code.statements:
-        yield statement
-        if isinstance(statement, If):
-            yield from walk(statement.then)
-            yield from walk(statement.otherwise)
-        elif isinstance(statement, While):
-            yield from walk(statement.test)
-            yield from walk(statement.body)
-        elif isinstance(statement, For):
-            yield from walk(statement.body)
+from finchlang.host.walk import walk
 
 
 def is_heavy(code: Code) -> bool:

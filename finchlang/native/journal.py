@@ -31,7 +31,7 @@ from finchlang.host.ir import (
     Var,
     While,
 )
-from finchlang.native.analysis import walk
+from finchlang.host.walk import walk
 from finchlang.types import Int64
 
 #: the message of the failure that only says that a journal has no room left

@@ -25,7 +25,8 @@ from finchlang.host.ir import (
     Var,
     While,
 )
-from finchlang.native.analysis import is_heavy, walk
+from finchlang.host.walk import walk
+from finchlang.native.analysis import is_heavy
 
 #: what a part of an accumulation begins with; it may be added in any order
 _NEUTRAL = {"add": 0, "mul": 1}
