@@ -1,0 +1,93 @@
+"""Work done in a forked child process, so that a crash, a hang or a broken heap is a result like others."""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended: `said` is what it reported, with the traceback if something was raised;
+    `fault` is empty if it came to its end, else "raised", "hung" or the name of a signal."""
+
+    fault: str
+    said: str
+
+    def __bool__(self) -> bool:
+        return not self.fault
+
+
+def in_child(work: Callable[[Callable[[str], None]], None], seconds: float = 60.0) -> Ended:
+    """Do `work(report)` in a child, which is killed after `seconds`; each text that it reports is
+    known here even if it dies right after."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        _work(work, writing)
+    os.close(writing)
+    said, hung = _listen(reading, time.monotonic() + seconds)
+    os.close(reading)
+    if hung:
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if hung:
+        return Ended("hung", said)
+    if os.WIFSIGNALED(status):
+        return Ended(signal.Signals(os.WTERMSIG(status)).name, said)
+    return Ended("raised" if status else "", said)
+
+
+def isolated(test: Callable[..., None]) -> Callable[..., None]:
+    """The test in a child process: what it crashes, hangs or breaks is its own."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        ended = in_child(lambda report: test(*args, **kwargs), seconds=20)
+        assert ended, f"{ended.fault}\n{ended.said}"
+
+    return run
+
+
+def _work(work: Callable[[Callable[[str], None]], None], to: int) -> None:
+    """Never returns, and runs nothing that is registered for the end of the parent."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 2)  # what the C library says of a broken heap
+    status = 1
+    try:
+        work(lambda text: _write(to, text))
+        status = 0
+    except BaseException:
+        _write(to, traceback.format_exc())
+    finally:
+        os._exit(status)
+
+
+def _write(to: int, text: str) -> None:
+    data = text.encode()
+    while data:
+        data = data[os.write(to, data) :]
+
+
+def _listen(reading: int, deadline: float) -> tuple[str, bool]:
+    """All that comes until the other end is closed, and whether that took too long."""
+    parts: list[bytes] = []
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reading], [], [], left)[0]:
+            return b"".join(parts).decode(errors="replace"), True
+        part = os.read(reading, 1 << 16)
+        if not part:
+            return b"".join(parts).decode(errors="replace"), False
+        parts.append(part)
