@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +119,15 @@ REAL = f"{BANNER} coordinate real general\n"
         REAL.replace("real", "integer") + "2 2 1\n1 1 99999999999999999999\n",
         f"{BANNER} array real general\n2 2\n1\n2\n3\n",
         f"{BANNER} array real general\n1000000 1000000\n1\n",
+        f"{BANNER} array real general\n2 2\n1 2\n3 4\n",
+        f"{BANNER} array real general\n2 2\n1 2\n2 2\n3 2\n4 2\n",
+        f"{BANNER} array real general\n2 1\n1 apples\n2\n",
+        f"{BANNER} array real general\n2 1\n1.5apples\n2\n",
+        f"{BANNER} array pattern general\n1 1\n1\n",
+        REAL + "2 2 1\n1 1 1.0 apples\n",
+        REAL + "2 2 1\n1 1 1.0apples\n",
+        REAL.replace("real", "integer") + "2 2 1\n1 1 2.5\n",
+        REAL.replace("real", "pattern") + "2 2 1\n1 1 2\n",
         b"\xff\xfe\x00\x01",
     ],
 )
@@ -124,6 +135,54 @@ def test_damaged_mtx_files(tmp_path: Path, text: str | bytes) -> None:
     with pytest.raises(FinchError) as caught:
         read_text(tmp_path, text)
     assert caught.value.kind == "I/O" and "a.mtx" in caught.value.message
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+@pytest.mark.parametrize("kind", ["array", "coordinate"])
+def test_matrices_of_no_entries_are_read(tmp_path: Path, kind: str, symmetry: str) -> None:
+    """In a process of its own: a division by the number of rows once ended it."""
+    shapes = [(0, 3), (3, 0), (0, 0)] if symmetry == "general" else [(0, 0)]
+    for rows, columns in shapes:
+        count = " 0" if kind == "coordinate" else ""
+        (tmp_path / "a.mtx").write_text(
+            f"{BANNER} {kind} real {symmetry}\n{rows} {columns}{count}\n"
+        )
+        program = f"""
+from finchlang.script.files import fread, fwrite
+tensor = fread({str(tmp_path / "a.mtx")!r})
+fwrite({str(tmp_path / "b.mtx")!r}, tensor)
+print(tensor.shape, fread({str(tmp_path / "b.mtx")!r}).shape)
+"""
+        assert output_of(program) == f"({rows}, {columns}) ({rows}, {columns})\n"
+
+
+def output_of(program: str) -> str:
+    """What a program prints in a process of its own, without an error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def test_pipes_are_not_read(tmp_path: Path) -> None:
+    """In a process of its own: one would wait for a writer."""
+    os.mkfifo(tmp_path / "a.mtx")
+    program = f"""
+import numpy as np
+from finchlang.script.files import fread, fwrite
+path = {str(tmp_path / "a.mtx")!r}
+for attempt in (lambda: fread(path), lambda: fwrite(path, np.eye(2))):
+    try:
+        attempt()
+    except Exception as error:
+        print(error.kind, error.message.endswith("no regular file"))
+"""
+    assert output_of(program) == "I/O True\n" * 2
 
 
 def test_files_the_machine_cannot_hold(tmp_path: Path) -> None:

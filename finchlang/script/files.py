@@ -12,7 +12,7 @@ from finchlang.script.files_binsparse import read_binsparse, write_binsparse
 from finchlang.script.files_coordinates import read_tns, read_ttx, write_tns, write_ttx
 from finchlang.script.files_matrix_market import read_mtx, write_mtx
 from finchlang.script.files_npy import read_npy, write_npy
-from finchlang.script.paths import checked_path, failure, replace_file
+from finchlang.script.paths import check_regular, checked_path, failure, replace_file
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 
@@ -49,8 +49,7 @@ def fread(path: Any) -> Any:
     """
     file = checked_path(path, FORMATS)
     try:
-        if file.is_dir():
-            raise IsADirectoryError(21, "it is a directory")
+        check_regular(file.stat().st_mode)
         with open(file, "rb"):  # whatever keeps us from reading is said in the same words
             pass
         return _format(file).read(file)

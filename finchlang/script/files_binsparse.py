@@ -24,7 +24,7 @@ from finchlang.script.binsparse_descriptor import (
 from finchlang.script.paths import check_memory, failure
 from finchlang.script.tensors import convert
 from finchlang.source import FinchError
-from finchlang.tensors.contents import summed
+from finchlang.tensors.contents import mirrored, summed
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
@@ -291,8 +291,5 @@ def _expanded(body: Tensor, structure: str, is_transposed: bool) -> Tensor:
     is_lower = structure.endswith("lower") != is_transposed
     first, second = coordinates if is_lower else coordinates[::-1]
     coordinates, values = coordinates[:, first >= second], values[first >= second]
-    off = coordinates[0] != coordinates[1]
-    mirrored = -values[off] if structure.startswith("skew") else values[off]
-    both = np.hstack((coordinates, coordinates[::-1][:, off]))
-    places, found = summed(both, np.concatenate((values, mirrored)))
+    places, found = summed(*mirrored(coordinates, values, structure.startswith("skew")))
     return Tensor.from_coo(body.format, body.shape, list(places), found)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from finchlang.script.files_matrix_market import check_fill, field_of
+from finchlang.script.files_matrix_market import (
+    FIELDS,
+    check_fill,
+    content,
+    field_of,
+    leaf_of,
+    read_counted,
+    read_entries,
+    read_header,
+    read_sizes,
+)
 from finchlang.source import FinchError
 from finchlang.tensors.contents import summed
-from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.level import Level
-from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Int64, type_of_dtype
+from finchlang.types import Int64
 
 #: the header of a .ttx file, up to the field and the symmetry
 HEADER = "%%MatrixMarket tensor coordinate"
-FIELDS = {
-    "real": np.float64,
-    "integer": np.int64,
-    "unsigned-integer": np.uint64,
-    "pattern": np.bool_,
-}
 
 
 def read_tns(file: Path) -> Tensor:
@@ -36,11 +35,13 @@ def read_tns(file: Path) -> Tensor:
     Raises ValueError for a damaged file.
     """
     with open(file, encoding="utf-8") as lines:
-        first = next(_content(lines, "#"), None)
+        first = next(content(lines, "#"), None)
         if first is None:
             raise ValueError("it has no entries, which alone tell its sizes")
+        if len(first) < 2:
+            raise ValueError("a line needs a coordinate and a value")
         lines.seek(0)
-        coordinates, values = _entries(lines, len(first) - 1, np.dtype(float), "#")
+        coordinates, values = read_entries(lines, len(first) - 1, np.dtype(float), "#")
     return _tensor(tuple(map(int, coordinates.max(axis=1))), coordinates, values)
 
 
@@ -52,26 +53,14 @@ def read_ttx(file: Path) -> Tensor:
     Raises FinchError "type" for complex numbers, ValueError for a damaged file.
     """
     with open(file, encoding="utf-8") as lines:
-        header = next(lines, "").lower().split()
-        names = [HEADER.lower().split(), HEADER.lower().replace("tensor", "matrix").split()]
-        if header[:3] not in names or header[4:] not in ([], ["general"]):
+        layout, field, symmetry = read_header(lines, file, ("tensor", "matrix"))
+        if (layout, symmetry) != ("coordinate", "general"):
             raise ValueError(f"it does not begin with `{HEADER} real general` or the like")
-        field = (header[3:] or ["real"])[0]
-        if field == "complex":
-            raise FinchError("type", f"{file} holds complex numbers, which are no element type")
-        if field not in FIELDS:
-            raise ValueError(f"its field `{field}` is not known")
-        *shape, stored = map(int, next(_content(lines, "%"), ["0"]))
-        if not shape or min(*shape, stored) < 0:
+        *shape, stored = read_sizes(lines)
+        if not shape:
             raise ValueError("it does not tell its sizes and its number of entries")
-        # a coordinate takes two bytes at least; this is seen before memory is asked for
-        if 2 * stored * len(shape) > file.stat().st_size + 1:
-            raise ValueError("it is cut short")
-        coordinates, values = _entries(lines, len(shape), np.dtype(FIELDS[field]), "%")
-    if len(values) != stored:
-        raise ValueError(f"it has {len(values)} entries instead of {stored}")
-    if stored and np.any(coordinates.max(axis=1) > shape):
-        raise ValueError("a coordinate is greater than the size")
+        dtype = np.dtype(FIELDS[field])
+        coordinates, values = read_counted(file, lines, tuple(shape), dtype, stored)
     return _tensor(tuple(shape), coordinates, values)
 
 
@@ -119,38 +108,8 @@ def _write_lines(out: BinaryIO, columns: list[np.ndarray]) -> None:
         out.write(lines.encode() + b"\n")
 
 
-def _content(lines: TextIO, comment: str) -> Iterator[list[str]]:
-    """The words of each line that has any besides comments. (`readline`, for `seek` to work.)"""
-    while line := lines.readline():
-        words = line.partition(comment)[0].split()
-        if words:
-            yield words
-
-
-def _entries(
-    lines: TextIO, order: int, dtype: np.dtype, comment: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinates of each entry, from 1 (a row for each mode), and the values."""
-    if order < 1:
-        raise ValueError("a line needs a coordinate and a value")
-    fields: list[Any] = [("at", np.int64, (order,))]
-    if dtype != np.bool_:
-        fields.append(("value", dtype))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*input contained no data")
-        table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
-    coordinates = table["at"].T
-    if coordinates.size and coordinates.min() < 1:
-        raise ValueError("coordinates count from 1")
-    values = np.ones(len(table), bool) if dtype == np.bool_ else table["value"]
-    return coordinates, values
-
-
 def _tensor(shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
     """A SparseCOO of entries at coordinates from 1; repeated ones are summed."""
-    leaf: Level = Pattern()
-    if values.dtype != np.bool_:
-        leaf = Element(typed_literal(0, type_of_dtype(values.dtype)))
-    format = SparseCOO(leaf, Int64, len(shape))
+    format = SparseCOO(leaf_of(values.dtype), Int64, len(shape))
     places, sums = summed(coordinates - 1, values)
     return Tensor.from_coo(format, shape, list(places), sums)

@@ -1,64 +1,175 @@
-"""Matrix Market files (`.mtx`): matrices as lists of coordinates, or as dense arrays."""
+"""Matrix Market files (`.mtx`): matrices as lists of coordinates, or as dense arrays; and the header
+and lines of numbers that other text files have too."""
 
 from __future__ import annotations
 
-from io import BytesIO
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
 from finchlang.script.paths import check_memory
 from finchlang.source import FinchError
+from finchlang.tensors.contents import mirrored
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import MAX_DIMENSION, Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, type_of_dtype
+
+#: what stands in a list of coordinates or an array
+FIELDS = {
+    "real": np.float64,
+    "double": np.float64,
+    "integer": np.int64,
+    "unsigned-integer": np.uint64,
+    "pattern": np.bool_,
+}
+#: which diagonal is the first of those below it that an array has; a list may have any entries
+SYMMETRIES = {"general": None, "symmetric": 0, "hermitian": 0, "skew-symmetric": 1}
 
 
 def read_mtx(file: Path) -> Tensor:
     """A matrix: Dense(SparseList(...)) of a coordinate file, Dense(Dense(...)) of an array file.
 
-    Raises FinchError "type" for complex numbers, "resource", ValueError for a damaged file.
+    Each line has one entry, and nothing but that. Raises FinchError "type" for complex numbers,
+    "resource", ValueError for a damaged file.
     """
-    import scipy.io
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        layout, field, symmetry = read_header(lines, file, ("matrix",))
+        sizes = read_sizes(lines)
+        if layout not in ("coordinate", "array") or symmetry not in SYMMETRIES:
+            raise ValueError(f"its layout `{layout} {symmetry}` is not known")
+        if len(sizes) != (3 if layout == "coordinate" else 2):
+            raise ValueError("it does not tell its sizes and its number of entries")
+        rows, columns = sizes[:2]
+        if symmetry != "general" and rows != columns:
+            raise ValueError(f"a {symmetry} matrix is square, not {rows} x {columns}")
+        dtype = np.dtype(FIELDS[field])
+        if layout == "array":
+            return Tensor.from_numpy(_array(file, lines, (rows, columns), dtype, symmetry))
+        if max(rows, columns) > MAX_DIMENSION:
+            raise ValueError(f"{rows} x {columns} is no size of a matrix")
+        check_memory(file, columns * 8 * 4)
+        coordinates, values = read_counted(file, lines, (rows, columns), dtype, sizes[2])
+    if symmetry != "general":
+        coordinates, values = mirrored(coordinates, values, symmetry == "skew-symmetric")
+    return _columns((rows, columns), coordinates - 1, values)
+
+
+def _columns(shape: tuple[int, int], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
+    """Dense(SparseList(...)) of entries, those of one place summed: SciPy sorts by counting."""
     import scipy.sparse
 
-    rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(file)
+    matrix = scipy.sparse.coo_array((values, tuple(coordinates)), shape).tocsc()
+    matrix.sum_duplicates()
+    ptr, idx = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+    leaf = leaf_of(values.dtype)
+    storage = [
+        {},
+        {"ptr": ptr, "idx": idx, "stored": len(idx)},
+        {} if isinstance(leaf, Pattern) else {"val": matrix.data},
+    ]
+    return Tensor.from_storage(Dense(SparseList(leaf)), shape, storage, checked=False)
+
+
+def _array(
+    file: Path, lines: TextIO, shape: tuple[int, int], dtype: np.dtype, symmetry: str
+) -> np.ndarray:
+    """The entries column by column; of a symmetric matrix only those from a diagonal on down."""
+    if dtype == np.bool_:
+        raise ValueError("a pattern is a list of coordinates, and no array")
+    first, size = SYMMETRIES[symmetry], shape[0]
+    count = shape[0] * shape[1] if first is None else size * (size + 1 - 2 * first) // 2
+    values = read_counted(file, lines, (), dtype, count)[1]
+    if first is None:
+        return values.reshape(shape, order="F")
+    array = np.zeros(shape, dtype, order="F")
+    column, row = np.triu_indices(size, first)
+    array[row, column] = values
+    array[column, row] = -values if first else values
+    return array
+
+
+# ------------------------------------------------------------------------- headers and lines of text
+
+
+def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[str, str, str]:
+    """What the first line says of layout, field and symmetry; it may leave out `real general`.
+
+    Raises FinchError "type" for complex numbers, ValueError for another header."""
+    words = next(lines, "").lower().split()
+    words += ["real", "general"][len(words) - 3 :]
+    if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] not in objects:
+        expected = f"%%MatrixMarket {objects[0]} coordinate real general"
+        raise ValueError(f"it does not begin with `{expected}` or the like")
+    layout, field, symmetry = words[2:]
     if field == "complex":
         raise FinchError("type", f"{file} holds complex numbers, which are no element type")
-    if symmetry != "general" and rows != columns:
-        raise ValueError(f"a {symmetry} matrix is square, not {rows} x {columns}")
-    # numbers take two bytes at least; this is seen before memory is asked for
-    numbers = 2 * entries if layout == "coordinate" else rows * columns // 2
-    if 2 * numbers > file.stat().st_size + 1:
+    if field not in FIELDS:
+        raise ValueError(f"its field `{field}` is not known")
+    return layout, field, symmetry
+
+
+def read_sizes(lines: TextIO) -> list[int]:
+    """The whole numbers of the first line that has any."""
+    sizes = list(map(int, next(content(lines, "%"), [])))
+    if not sizes or min(sizes) < 0:
+        raise ValueError("it does not tell its sizes and its number of entries")
+    return sizes
+
+
+def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
+    """The words of each line that has any besides comments. (`readline`, for `seek` to work.)"""
+    while line := lines.readline():
+        words = line.partition(comment)[0].split()
+        if words:
+            yield words
+
+
+def read_counted(
+    file: Path, lines: TextIO, shape: tuple[int, ...], dtype: np.dtype, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `read_entries`, of which there must be `count`, within `shape`."""
+    # a number takes two bytes at least; this is seen before memory is asked for
+    if 2 * count * (len(shape) + (dtype != np.bool_)) > file.stat().st_size + 1:
         raise ValueError("it is cut short")
-    check_memory(file, columns * 8 * 4 if layout == "coordinate" else 0)
-    matrix = scipy.io.mmread(_safe(file), spmatrix=False)
-    if not scipy.sparse.issparse(matrix):
-        return Tensor.from_numpy(np.asfortranarray(matrix))
-    leaf: Level = (
-        Pattern() if field == "pattern" else Element(typed_literal(0, type_of_dtype(matrix.dtype)))
-    )
-    matrix.sum_duplicates()
-    values = matrix.data.astype(bool) if field == "pattern" else matrix.data
-    coordinates = [np.asarray(c, np.int64) for c in matrix.coords]
-    return Tensor.from_coo(Dense(SparseList(leaf)), matrix.shape, coordinates, values)
+    coordinates, values = read_entries(lines, len(shape), dtype, "%")
+    if len(values) != count:
+        raise ValueError(f"it has {len(values)} entries instead of {count}")
+    if count and np.any(coordinates.max(axis=1) > shape):
+        raise ValueError("a coordinate is greater than the size")
+    return coordinates, values
 
 
-def _safe(file: Path) -> Path | BytesIO:
-    """What SciPy may read. Its reader takes the process down where a number is followed by something
-    else in a line that has no end: the last one, or one with a NUL (scipy issue 19949)."""
-    last = b""
-    with open(file, "rb") as content:
-        while block := content.read(1 << 20):
-            if b"\0" in block:
-                raise ValueError("there is a NUL in it")
-            last = block
-    return file if last.endswith(b"\n") else BytesIO(file.read_bytes() + b"\n")
+def read_entries(
+    lines: TextIO, order: int, dtype: np.dtype, comment: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates of each entry, from 1 (a row for each mode), and the values: of Bool none are
+    written. Raises ValueError unless each line has these numbers and nothing else."""
+    fields: list[Any] = [("at", np.int64, (order,))] if order else []
+    if dtype != np.bool_:
+        fields.append(("value", dtype))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*input contained no data")
+        warnings.simplefilter("error", DeprecationWarning)  # a fraction that is cut off
+        table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
+    coordinates = table["at"].T if order else np.empty((0, len(table)), np.int64)
+    if coordinates.size and coordinates.min() < 1:
+        raise ValueError("coordinates count from 1")
+    return coordinates, np.ones(len(table), bool) if dtype == np.bool_ else table["value"]
+
+
+def leaf_of(dtype: np.dtype) -> Level:
+    """The leaf that holds entries of a file."""
+    return Pattern() if dtype == np.bool_ else Element(typed_literal(0, type_of_dtype(dtype)))
+
+
+# ----------------------------------------------------------------------------------------- writing
 
 
 def mtx_matrix(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[Any, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,21 +30,65 @@ def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchErr
 
 
 def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a new file next to `file` and put it in its place once it is complete."""
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    """Write a new file and put it in the place of `file`, or of what that links to, once it is
+    complete; it gets the mode of what was there.
+
+    Until then it has no name where the file system allows that, so that nothing is left behind if
+    the process ends before, however it ends. Raises FinchError "I/O", "resource".
+    """
+    target = Path(os.path.realpath(file))
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
-        if file.is_dir():
-            raise IsADirectoryError(21, "it is a directory")
+        mode = _mode_of(target)
         try:
-            with open(new, "x+b") as out:
+            handle = _open_new(new)
+            with open(handle, "w+b") as out:
                 write(out)
-            os.replace(new, file)
+                out.flush()
+                if mode is not None:
+                    os.fchmod(handle, mode)
+                _give_name(handle, new)
+            os.replace(new, target)
         finally:
             new.unlink(missing_ok=True)
     except OSError as error:
         raise failure("write", path, error.strerror or str(error)) from None
     except MemoryError:
         raise FinchError("resource", f"no memory to write {path}") from None
+
+
+def _mode_of(target: Path) -> int | None:
+    """The permissions of a file, None if there is none. Raises OSError for what is no file."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    check_regular(mode)
+    return mode & 0o777
+
+
+def check_regular(mode: int) -> None:
+    """Raises OSError for folders, and for pipes and devices, which reading could wait for."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "it is a directory")
+    if not stat.S_ISREG(mode):
+        raise OSError(22, "it is no regular file")
+
+
+def _open_new(new: Path) -> int:
+    """A file that does not have the name `new` yet, or that has it at once where it must."""
+    with contextlib.suppress(OSError):
+        return os.open(new.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    return os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
+
+
+def _give_name(handle: int, new: Path) -> None:
+    if os.fstat(handle).st_nlink == 0:
+        opened = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY)
+        try:
+            os.link(str(handle), new, src_dir_fd=opened, follow_symlinks=True)
+        finally:
+            os.close(opened)
 
 
 def check_memory(file: Path, bytes_needed: int) -> None:

@@ -39,3 +39,13 @@ def summed(coordinates: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.
         return coordinates, values
     add = np.logical_or if values.dtype == np.bool_ else np.add
     return coordinates[:, new], add.reduceat(values, np.flatnonzero(new))
+
+
+def mirrored(
+    coordinates: np.ndarray, values: np.ndarray, is_skew: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of a square matrix, and those across its diagonal: the same, or negated."""
+    off = coordinates[0] != coordinates[1]
+    others = -values[off] if is_skew else values[off]
+    both = np.hstack((coordinates, coordinates[::-1][:, off]))
+    return both, np.concatenate((values, others))
