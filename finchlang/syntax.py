@@ -126,12 +126,13 @@ class Access(Node):
     (`swizzle(A, 2, 1)`, `UpTriMask()`); while rules run, also a fiber or a looplet.
 
     Index modifiers are Calls: `~i` is Call(~), `walk(i)` is Call(walk), `(a:b)(i)` is a Call whose
-    op is an Extent.
+    op is an Extent. `captured` are the expressions that the payloads of a looplet depend on.
     """
 
     tensor: Node
     indices: tuple[Node, ...]
     type: Any = _type()
+    captured: tuple[Node, ...] = ()
 
 
 # ---------------------------------------------------------------------------- statements (Fig 8a)

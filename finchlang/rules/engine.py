@@ -8,7 +8,7 @@ to run and the state after what it did through the host. A rule never asks which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from finchlang.host.fold import compare, const
@@ -19,6 +19,7 @@ from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
 from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.tensors.level import TensorLike
+from finchlang.tensors.wrappers import release
 from finchlang.types import Int64
 from finchlang.walk import children, has_children, map_children
 
@@ -32,7 +33,7 @@ class State:
     tensors: Mapping[str, TensorLike]
 
     def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
-        return replace(self, tensors={**self.tensors, **changes})
+        return State(self.host, {**self.tensors, **changes})
 
 
 #: what a rule gives: the rest of the term to run, and the state now
@@ -176,10 +177,18 @@ def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> 
         node = map_children(visit, node)
         if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
             return node
-        indices = node.indices[:-1] if consume else node.indices
-        return Access(new, indices, span=node.span, type=node.type)
+        return put_in(node, new, consume)
 
     return visit(term)
+
+
+def put_in(access: Access, new: Node, consume: bool) -> Access:
+    """`access` with what its looplet gives, a looplet again or payload."""
+    indices = access.indices[:-1] if consume else access.indices
+    captured = access.captured
+    if captured and not isinstance(new, Looplet):
+        new, captured = release(new, captured), ()
+    return Access(new, indices, span=access.span, type=access.type, captured=captured)
 
 
 def is_at(access: Access, index: Index) -> bool:

@@ -31,6 +31,7 @@ from finchlang.rules.engine import (
     if_not_empty,
     is_at,
     put,
+    put_in,
     rewrite_accesses,
     rule,
     with_bounds,
@@ -42,6 +43,7 @@ from finchlang.syntax import (
     EMPTY,
     Access,
     Assign,
+    Block,
     Declare,
     Extent,
     Literal,
@@ -52,7 +54,8 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import READ, UPDATE, Fiber
-from finchlang.walk import mentions, substitute, walk
+from finchlang.tensors.wrappers import capture
+from finchlang.walk import mentions, replace, substitute, walk
 
 
 @rule("Extent")
@@ -113,7 +116,7 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
 
     def change(access: Access) -> Access:
         if access.tensor is found and access.indices[-1] == at:
-            return Access(payload, access.indices[:-1], span=access.span, type=access.type)
+            return put_in(access, payload, consume=True)
         return access
 
     return rewrite_accesses(change, term), state
@@ -146,7 +149,7 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     assert isinstance(term, Loop)
     start, stop = loop
-    others = rewrite_accesses(lambda a: EMPTY if a.tensor in found else a, term.body)
+    others = rewrite_accesses(lambda a: Block(a.captured) if a.tensor in found else a, term.body)
     length = Value(add(sub(stop, start), ONE))
     taken = [*found, *(n.tensor for n in walk(term.body) if isinstance(n, Declare))]
     body = repeat(term.body, length, lambda assign: assign.target.tensor in taken)
@@ -203,7 +206,8 @@ def _unfurl_site(term: Any, site: Access, state: State) -> Any:
     """`term` with the looplet of one tensor in all the accesses of this tensor at the loop's index."""
     region = bounds(term)
     assert region is not None
-    tensor = resolve(site.tensor, state)
+    closed, captured = capture(site.tensor)
+    tensor = resolve(closed, state)
     extent, stop = tensor.extent(), region[1]
     if extent is not None:
         _check_range(term, site, extent, region, state)
@@ -214,7 +218,7 @@ def _unfurl_site(term: Any, site: Access, state: State) -> Any:
 
     def change(access: Access) -> Access:
         if access.tensor == site.tensor and is_at(access, term.index):
-            return Access(looplet, access.indices, span=access.span, type=access.type)
+            return replace(access, tensor=looplet, captured=captured)
         return access
 
     return rewrite_accesses(change, term)

@@ -28,9 +28,10 @@ from finchlang.looplets import (
     set_end,
 )
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
+from finchlang.syntax import MISSING, NOTHING, Call, Extent, Index, Literal, Node, Value, Variable
 from finchlang.tensors import slices
 from finchlang.tensors.level import UPDATE, Fiber, TensorLike
+from finchlang.walk import substitute, walk
 
 _MISSING = Literal(MISSING)
 
@@ -100,6 +101,43 @@ def _map_others(function: Callable[[Node], Node], looplet: Any) -> Node:
     return replace(
         looplet, body=lambda host: inside(body(host)), positions=positions, regions=regions
     )
+
+
+# ------------------------------------------------------------------------------------- closures
+#
+# A looplet is opaque: what its payloads depend on stands in the access beside it, where terms are
+# searched and substituted, and a placeholder in the payload.
+
+
+def capture(tensor: Node) -> tuple[Node, tuple[Node, ...]]:
+    """A tensor with placeholders for the settings of its outer modes that are no constants, and
+    these settings."""
+    captured: list[Node] = []
+
+    def closed(node: Node) -> Node:
+        if not isinstance(node, Call) or _name(node) not in WRAPPERS:
+            return node
+        body, *settings = node.args
+        return Call(
+            node.op, (closed(body), *map(hide, settings[:-1]), settings[-1]), span=node.span
+        )
+
+    def hide(setting: Node) -> Node:
+        if not any(isinstance(n, (Index, Variable)) for n in walk(setting)):
+            return setting
+        captured.append(setting)
+        return _placeholder(len(captured) - 1)
+
+    return closed(tensor), tuple(captured)
+
+
+def release(payload: Node, captured: tuple[Node, ...]) -> Any:
+    """A payload with the settings in the place of their placeholders."""
+    return substitute(payload, {_placeholder(n): setting for n, setting in enumerate(captured)})
+
+
+def _placeholder(number: int) -> Variable:
+    return Variable(f"setting {number}")
 
 
 #: evaluates an integer argument

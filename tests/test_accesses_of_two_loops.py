@@ -1,0 +1,71 @@
+"""Accesses at sums of loop indices: in every format and every order of the loops they mean the same
+under the four semantics."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from finchlang.agreement import SEMANTICS, compare
+
+#: formats that are written in any order come first
+FORMATS = (
+    "Dense(Dense(Element(0.0)))",
+    "Dense(SparseByteMap(Element(0.0)))",
+    "SparseHash(SparseHash(Element(0.0)))",
+    "SparseHash{2}(Element(0.0))",
+    "Dense(SparseList(Element(0.0)))",
+    "SparseList(SparseList(Element(0.0)))",
+    "SparseCOO{2}(Element(0.0))",
+    "SparseList(Dense(Element(0.0)))",
+    "Dense(SparseBlockList(Element(0.0)))",
+    "Dense(RunList(Element(0.0)))",
+)
+ACCESSES = (
+    *("i + j, k", "k, i + j", "~(i + j - 1), k", "i - j, k", "i + j, i + k"),
+    *("i + j, i", "i, i + j", "i + j, j", "~(i + 1), ~(j - 1)"),
+)
+CASES = [
+    pytest.param(access, loops, id=f"{access} in {''.join(loops)}")
+    for access in ACCESSES
+    for loops in permutations(x for x in "ijk" if x in access)
+]
+
+
+def kernel(format: str, loops: tuple[str, ...], start: str, statement: str) -> str:
+    return f"""
+        A = Tensor({format}, [1.0 0.0 2.0; 0.0 0.0 4.0; 5.0 6.0 0.0])
+        s = Scalar(0.0)
+        @finch begin
+            {start}
+            for {", ".join(f"{x} = 1:3" for x in loops)}
+                {statement}
+            end
+        end
+        v = [s[], sum(A)]
+    """
+
+
+def check(access: str, loops: tuple[str, ...], formats: tuple[str, ...], *parts: str) -> None:
+    """A kernel in which tensors of all `formats` mean the same: under two semantics, and for each
+    third format, another one for each access, under all four."""
+    values = []
+    for number, format in enumerate(formats, ACCESSES.index(access)):
+        program = kernel(format, loops, *parts)
+        found = compare(program, engines=SEMANTICS if number % 3 == 0 else SEMANTICS[::2])
+        assert not found.errors and found.agrees, f"{program}\n{found.errors} {found.report}"
+        values.append(list(found.results["denote"]["v"]))
+    assert values.count(values[0]) == len(formats)
+
+
+@pytest.mark.parametrize(("access", "loops"), CASES)
+def test_a_tensor_is_read(access: str, loops: tuple[str, ...]) -> None:
+    statement = f"s[] += coalesce(A[{access}], 0.5) * 1.5 ^ i"
+    check(access, loops, FORMATS, "s .= 0", statement)
+
+
+@pytest.mark.parametrize(("access", "loops"), CASES)
+def test_a_tensor_is_updated(access: str, loops: tuple[str, ...]) -> None:
+    statement = f"A[{access}] += i + 10.0 * j"
+    check(access, loops, FORMATS[:4], "", statement)
