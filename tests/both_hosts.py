@@ -22,7 +22,7 @@ from finchlang.source import FinchError
 from finchlang.syntax import Node, Value, Variable
 from finchlang.tensors.bind import Bound, bind, gather, scatter
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import Level, TensorLike
+from finchlang.tensors.level import READ, Level, TensorLike
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64, Type, type_of_dtype
@@ -57,6 +57,7 @@ class Handmade(TensorLike):
     name: str
     dims: tuple[Expr | None, ...]
     make: Callable[[Host, Expr | None, str], Node]
+    mode: str = READ
 
     def __str__(self) -> str:
         return self.name
@@ -132,7 +133,7 @@ class Setup:
         def tracer(name: str, before: Node, after: Node | None, depth: int) -> None:
             trace[name] += 1
 
-        Machine(rules(self.which), tracer).run(self.program(), State(host, tensors))
+        Machine(rules(self.which), tracer).run(self.program(), State.before(host, tensors))
 
     def execute(self, work: Callable[[ExecutingHost, dict[str, Bound]], None]) -> Outcome:
         """Perform `work` on fresh copies of all memory."""

@@ -36,7 +36,7 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     assert len(set(names)) == len(names)
     assert [n for n in names if n in PRIORITY] == list(PRIORITY)
     assert names.index("Jumper") < names.index("StepperSeek")  # Looplets'23 section 6.2
-    rest = "Block Define Sieve Assign Declare Freeze Thaw Extent Shift Jumper "
+    rest = "Block Define Sieve Assign Declare Freeze Thaw Variable Extent Shift Jumper "
     rest += "Spikes Exhausted Leapfrog Positions Regions Overwritten"
     assert set(names) - set(PRIORITY) == set(rest.split())
 

@@ -66,7 +66,7 @@ def run_writer(memory: Memory) -> tuple[Handmade, Any, Any]:
 
         return AcceptRun(accept)
 
-    return Handmade("w", (const(32),), make), (number, ends), values
+    return Handmade("w", (const(32),), make, UPDATE), (number, ends), values
 
 
 def written(found: Any, writer: Any) -> list[tuple[int, float]]:
@@ -168,7 +168,10 @@ def test_shift_of_a_writer(memory: Memory) -> None:
     """A shifted AcceptRun is told its own coordinates."""
     writer, kept, values = run_writer(memory)
     moved = Handmade(
-        "v", (const(32),), lambda host, stop, mode: Shift(writer.make(host, stop, mode), const(2))
+        "v",
+        (const(32),),
+        lambda host, stop, mode: Shift(writer.make(host, stop, mode), const(2)),
+        UPDATE,
     )
     text = "for i = 4:8\nv[i] = a[i]\nend"
     found = run_both(text, [moved, runs(memory, [5, 8], [1.0, 2.0]).tensor("a")], {}, memory)

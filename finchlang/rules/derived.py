@@ -45,7 +45,7 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
     def once(loop: Loop, q: Expr) -> None:
         i = known.coordinate(host, q)
         body = put(loop.body, {id(stepper): known.tail(host, q, i)}, consume=True)
-        machine.run(substitute(body, {loop.index: Value(i)}), state)
+        machine.run(substitute(body, {loop.index: Value(i)}), state.inside())
 
     _over(machine, term, state, first, sub(end or known.stop, 1), once)
     return EMPTY, state

@@ -20,20 +20,50 @@ from finchlang.source import Bug
 from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.tensors.level import TensorLike
 from finchlang.tensors.wrappers import release
+from finchlang.text.print import pretty
 from finchlang.types import Int64
 from finchlang.walk import children, has_children, map_children
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber; t is
-    in the host; d, the scopes of declarations, was settled by the life cycle pass."""
+    """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber (for
+    other names e is a substitution); t is in the host; `declared` is d, the tensors that belong to
+    this scope, in which alone they change their mode."""
 
     host: Host
     tensors: Mapping[str, TensorLike]
+    declared: frozenset[str] = frozenset()
+
+    @staticmethod
+    def before(host: Host, tensors: Mapping[str, TensorLike]) -> State:
+        """The state before a program, in whose scope is whatever it is given."""
+        return State(host, tensors, frozenset(tensors))
 
     def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
-        return State(self.host, {**self.tensors, **changes})
+        return State(self.host, {**self.tensors, **changes}, self.declared)
+
+    def inside(self) -> State:
+        """(e, t, {}): the state in which a scope within this one begins."""
+        return State(self.host, self.tensors) if self.declared else self
+
+
+class Stuck(Bug):
+    """A premise of a rule does not hold, so that the program has no next step. (After the passes
+    none is ever stuck.) `rule` is the rule's name, `premise` says what had to hold."""
+
+    def __init__(self, premise: str, term: Node, why: str = ""):
+        self.rule, self.premise, self.term, self.why = "", premise, term, why
+
+    def of(self, rule: str) -> Stuck:
+        """This, as the fault of a rule, unless that is known."""
+        self.rule = self.rule or rule
+        return self
+
+    def __str__(self) -> str:
+        why = f" ({self.why})" if self.why else ""
+        term = pretty(self.term).splitlines()[0]
+        return f"{self.rule} is stuck at `{term}`: {self.premise} does not hold{why}"
 
 
 #: what a rule gives: the rest of the term to run, and the state now
@@ -85,7 +115,10 @@ class Machine:
     def step(self, term: Node, state: State) -> Step:
         """Apply the first applicable rule."""
         for candidate in self.rules:
-            result = candidate.apply(self, term, state)
+            try:
+                result = candidate.apply(self, term, state)
+            except Stuck as stuck:
+                raise stuck.of(candidate.name) from None
             if result is not None:
                 if self.tracer is not None:
                     self.tracer(candidate.name, term, result[0], self.depth)
@@ -217,6 +250,19 @@ def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -
     """The loop over start..stop."""
     extent = Extent(Value(start), Value(stop))
     return Loop(loop.index, extent, loop.body if body is None else body, span=loop.span)
+
+
+def expect_mode(node: Node, tensor: TensorLike, mode: str, term: Node) -> None:
+    """The premise e(mode(tns)) = mode, of the tensor that `node` stands for."""
+    if tensor.mode != mode:
+        name = pretty(node)
+        raise Stuck(f"e(mode({name})) = {mode}", term, f"{name} is in {tensor.mode} mode")
+
+
+def expect_declared(name: str, state: State, term: Node) -> None:
+    """The premise tns ∈ d."""
+    if name not in state.declared:
+        raise Stuck(f"{name} ∈ d", term, f"{name} does not belong to this scope")
 
 
 def drop(_: object) -> None:

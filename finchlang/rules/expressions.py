@@ -9,7 +9,7 @@ from finchlang.algebra import Build, literal_type, operator
 from finchlang.host.fold import cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
-from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     Access,
@@ -25,7 +25,7 @@ from finchlang.syntax import (
     Value,
     Variable,
 )
-from finchlang.tensors.level import Fiber, TensorLike
+from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Int64, Type
@@ -71,7 +71,7 @@ def resolve(node: Node, state: State) -> TensorLike:
             # only the last mode is iterated over now: the other settings may not have values yet
             make = WRAPPERS[name].make
             return make(node, resolve(body, state), settings[-1], lambda n: _whole(n, state))
-    raise Bug(f"{node!r} is no tensor")
+    raise Stuck("e(tns) = tns'", node, "this is no tensor")
 
 
 def _whole(node: Node, state: State) -> Expr:
@@ -198,14 +198,17 @@ def _type_of_result(build: Build, *types: Type) -> Type:
 
 @rule("Access")
 def access(machine: Machine, term: Node, state: State) -> Step | None:
-    """E[access(tns)] → E[unwrap(tns, read)], for a tensor in read mode with no index left.
+    """e(tns) ↦ tns', e(mode(tns)) ↦ read, ⟨⟨unwrap(tns', read), t⟩⟩ → tns''  ⟹
+    ⟨E[access(tns)], s⟩ → ⟨E[tns''], s⟩
 
-    A repeated read of the same element is one read."""
+    E goes to what a statement evaluates before anything else. A repeated read of the same element
+    is one read."""
     heads = _heads(term)
     for head in heads:
         for found in _readable(head, state):
             fiber = resolve(found.tensor, state)
             assert isinstance(fiber, Fiber)
+            expect_mode(found.tensor, fiber, READ, term)
             value = fiber.level.read(state.host, fiber)
 
             def read(node: Node, found: Access = found, value: Node = value) -> Node:
@@ -240,3 +243,22 @@ def _readable(node: Node, state: State) -> list[Access]:
         for n in walk(node)
         if type(n) is Access and not n.indices and isinstance(n.tensor, (Variable, Fiber))
     ]
+
+
+@rule("Variable")
+def variable(machine: Machine, term: Node, state: State) -> Step | None:
+    """⟨variable(name), (e, t, d)⟩ → e(variable(name))
+
+    e is a substitution, and Define takes this step wherever the name stands: one that is still to
+    be evaluated stands for nothing, as does an index."""
+    for head in _heads(term):
+        for node in walk(head):
+            kind = type(node).__name__.lower()
+            if isinstance(node, Index) or (isinstance(node, Variable) and not _is_known(node)):
+                raise Stuck(f"e({kind}({node.name}))", term, f"{node.name} stands for nothing")
+    return None
+
+
+def _is_known(name: Variable) -> bool:
+    """Whether a name is an operator's, a wrapper's or a mask's."""
+    return operator(name) is not None or name.name in (*WRAPPERS, *MASKS, "size", "meet")

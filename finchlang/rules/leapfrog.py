@@ -53,7 +53,7 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
             pairs = zip(found, places, strict=True)
             tails = {id(x): x.positions.tail(host, q, at) for x, q in pairs}
             body = put(term.body, tails, consume=True)
-            machine.run(substitute(body, {term.index: Value(at)}), state)
+            machine.run(substitute(body, {term.index: Value(at)}), state.inside())
             for cell, q in zip(cells, places, strict=True):
                 host.set(cell, add(q, 1))
 

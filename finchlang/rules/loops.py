@@ -26,6 +26,7 @@ from finchlang.rules.engine import (
     accesses_in,
     bounded,
     bounds,
+    expect_mode,
     find,
     find_looplets,
     if_not_empty,
@@ -158,7 +159,7 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
 
     def whole() -> None:
         payloads = {id(x): x.body(host, start, stop) for x in found}  # type: ignore[attr-defined]
-        machine.run(put(body, payloads, consume=True), state)
+        machine.run(put(body, payloads, consume=True), state.inside())
 
     if_not_empty(state, start, stop, whole)
     return EMPTY, state
@@ -213,8 +214,9 @@ def _unfurl_site(term: Any, site: Access, state: State) -> Any:
         _check_range(term, site, extent, region, state)
         if region[0] is not ONE or not at_most(extent[1], stop):
             stop = extent[1]
-    mode = UPDATE if _is_target(site, term) else READ
-    looplet = tensor.unfurl(state.host, stop if extent is not None else None, mode, None)
+    # an access on the wrong side is stuck in Assign or Access; here it still has its name
+    expect_mode(site.tensor, tensor, UPDATE if _is_target(site, term) else READ, term)
+    looplet = tensor.unfurl(state.host, stop if extent is not None else None, tensor.mode, None)
 
     def change(access: Access) -> Access:
         if access.tensor == site.tensor and is_at(access, term.index):
@@ -265,7 +267,7 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     start, stop = region
 
     def once(i: Expr) -> None:
-        machine.run(substitute(term.body, {term.index: Value(i)}), state)
+        machine.run(substitute(term.body, {term.index: Value(i)}), state.inside())
 
     def one(i: Expr) -> Expr:
         once(i)

@@ -20,12 +20,15 @@ from finchlang.syntax import (
     Assign,
     Block,
     Call,
+    Declare,
     Define,
+    Freeze,
     Index,
     Literal,
     Loop,
     Node,
     Sieve,
+    Thaw,
     Value,
     Variable,
 )
@@ -177,8 +180,16 @@ def _sieve(node: Sieve) -> Node | None:
     if node.body == EMPTY:
         return EMPTY
     if isinstance(node.condition, Literal):
-        return node.body if node.condition.value is True else EMPTY
+        if node.condition.value is not True:
+            return EMPTY
+        return None if _is_scope(node.body) else node.body
     return None
+
+
+def _is_scope(body: Node) -> bool:
+    """Whether tensors change their modes in a body: then it must remain a scope of its own."""
+    statements = body.statements if isinstance(body, Block) else (body,)
+    return any([isinstance(s, (Declare, Freeze, Thaw)) for s in statements])
 
 
 def _block(node: Block) -> Node | None:
@@ -188,6 +199,8 @@ def _block(node: Block) -> Node | None:
 
 
 def _define(node: Define) -> Node | None:
+    if _is_scope(node.body):
+        return None
     if isinstance(node.value, (Literal, Value, Index)):
         return substitute(node.body, {node.variable: node.value})
     if isinstance(node.value, Call) and node.value.op == Variable("meet"):

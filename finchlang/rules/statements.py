@@ -8,7 +8,15 @@ from finchlang.algebra import operator
 from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.engine import (
+    Machine,
+    State,
+    Step,
+    Stuck,
+    expect_declared,
+    expect_mode,
+    rule,
+)
 from finchlang.rules.expressions import (
     evaluate,
     evaluate_extent,
@@ -44,22 +52,41 @@ UNDEFINED = Variable("undefined")
 
 @rule("Block")
 def block(machine: Machine, term: Term, state: State) -> Step | None:
-    """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩"""
+    """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
+
+    Loops, sieves and lets among the statements are scopes of their own, with a d of their own."""
     if not isinstance(term, Block):
         return None
-    state = machine.run(term.statements[0], state)
-    rest = term.statements[1:]
-    return (rest[0] if len(rest) == 1 else Block(rest)), state
+    body, *tail = term.statements
+    after = machine.run(body, _within(body, state))
+    if not isinstance(body, _OF_THE_SCOPE):
+        after = replace(after, declared=state.declared)
+    if len(tail) == 1:
+        return tail[0], _within(tail[0], after)
+    return Block(tuple(tail)), after
+
+
+#: what changes e and d of the scope it stands in
+_OF_THE_SCOPE = (Declare, Freeze, Thaw, Block)
+
+
+def _within(statement: Term, state: State) -> State:
+    """The state in which a statement of a block begins."""
+    return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
 
 
 @rule("Define")
 def define(machine: Machine, term: Term, state: State) -> Step | None:
-    """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t)⟩
+    """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
 
-    The environment is a substitution: `body` gets the value in the variable's place. A variable may
-    stand for an extent; then the sizes that its `meet` has compared are known to be equal."""
+    The environment is a substitution: `body` gets the value in the variable's place, so that no
+    step Variable is left to take. A let that is all of a scope goes on with it: only within a block
+    has d been emptied (Block). A variable may stand for an extent; then the sizes that its `meet`
+    has compared are known to be equal."""
     if not isinstance(term, Define):
         return None
+    if term.variable.name in state.declared:
+        raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
     if isinstance(term.value, Extent) or _is_meet(term.value):
         start, stop, known = evaluate_extent(term.value, state)
         tensors = {
@@ -84,7 +111,9 @@ def _is_meet(node: Term) -> bool:
 @rule("Sieve")
 def sieve(machine: Machine, term: Term, state: State) -> Step | None:
     """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
-    ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)"""
+    ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)
+
+    `body` is a scope of its own, since e and d are static: they are the same after either."""
     if not isinstance(term, Sieve) or not is_ready(term.condition):
         return None
     condition = evaluate(term.condition, state)
@@ -93,7 +122,7 @@ def sieve(machine: Machine, term: Term, state: State) -> Step | None:
         raise FinchError("type", message, term.condition.span)
     state.host.branch(
         condition,
-        machine.arm("SieveTrue", term.body, state),
+        machine.arm("SieveTrue", term.body, state.inside()),
         machine.arm("SieveFalse", EMPTY, state),
     )
     return EMPTY, state
@@ -107,8 +136,9 @@ def assign(machine: Machine, term: Term, state: State) -> Step | None:
         return None
     fiber = resolve(term.target.tensor, state)
     row = operator(term.op)
-    if not isinstance(fiber, Fiber) or row is None or fiber.mode != UPDATE:
+    if not isinstance(fiber, Fiber) or row is None:
         raise Bug(f"cannot assign to {term.target!r}")
+    expect_mode(term.target.tensor, fiber, UPDATE, term)
     value = evaluate(term.value, state)
     if row.keeps_old:
         old = evaluate(fiber.level.read(state.host, fiber), state)
@@ -128,11 +158,15 @@ def write(host: Host, fiber: Fiber, value: Expr, term: Assign) -> None:
 
 @rule("Declare")
 def declare(machine: Machine, term: Term, state: State) -> Step | None:
-    """⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i, ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
-    ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})"""
+    """e(mode(tns)) = read, ⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i,
+    ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
+    ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
+
+    The first premise is not in Fig 14: what is being updated has no storage to begin anew with."""
     if not isinstance(term, Declare) or not all(map(is_ready_extent, term.dims)):
         return None
     fiber = _root(term.tensor, state)
+    expect_mode(term.tensor, fiber, READ, term)
     host, store, level = state.host, fiber.store, fiber.level
     # an extent that is empty makes a dimension of size 0
     dims = tuple(host.let(greater(evaluate_extent(d, state)[1], ZERO)) for d in term.dims)
@@ -147,7 +181,8 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     if is_refill(term, fiber):
         level.refill(host, store, dims, ONE, _init(term, fiber, state))
     new = replace(fiber, dims=dims, mode=UPDATE)
-    return EMPTY, state.with_tensors({term.tensor.name: new})
+    after = state.with_tensors({term.tensor.name: new})
+    return EMPTY, replace(after, declared=state.declared | {term.tensor.name})
 
 
 #: more positions in a row than any machine has memory for; well below where Int64 wraps around
@@ -208,23 +243,31 @@ def _root(name: Variable, state: State) -> Fiber:
     return fiber
 
 
+def _changeable(name: Variable, mode: str, term: Term, state: State) -> Fiber:
+    """The tensor that a statement takes out of a mode."""
+    fiber = _root(name, state)
+    expect_mode(name, fiber, mode, term)
+    expect_declared(name.name, state, term)
+    return fiber
+
+
 @rule("Freeze")
 def freeze(machine: Machine, term: Term, state: State) -> Step | None:
-    """e(mode(tns)) = update, tns ∈ d  ⟹
+    """e(mode(tns)) = update, tns ∈ d, e(tns) = tns'  ⟹
     ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
     if not isinstance(term, Freeze):
         return None
-    fiber = _root(term.tensor, state)
+    fiber = _changeable(term.tensor, UPDATE, term, state)
     fiber.level.freeze(state.host, fiber.store, fiber.dims, ONE)
     return EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
 @rule("Thaw")
 def thaw(machine: Machine, term: Term, state: State) -> Step | None:
-    """e(mode(tns)) = read, tns ∈ d  ⟹
+    """e(mode(tns)) = read, tns ∈ d, e(tns) = tns'  ⟹
     ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""
     if not isinstance(term, Thaw):
         return None
-    fiber = _root(term.tensor, state)
+    fiber = _changeable(term.tensor, READ, term, state)
     fiber.level.thaw(state.host, fiber.store, fiber.dims, ONE)
     return EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=UPDATE)})

@@ -52,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     statements.declare,
     statements.freeze,
     statements.thaw,
+    expressions.variable,
 )
 
 

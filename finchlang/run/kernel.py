@@ -82,7 +82,7 @@ class Kernel:
         for bound in self.bounds:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
-        state = State(host, {bound.name: bound.fiber for bound in self.bounds})
+        state = State.before(host, {bound.name: bound.fiber for bound in self.bounds})
         Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
 
     @cached_property

@@ -24,9 +24,9 @@ from finchlang.looplets import (
     Thunk,
 )
 from finchlang.source import Bug, FinchError
-from finchlang.syntax import Literal, Node
+from finchlang.syntax import Node
 from finchlang.tensors.compare import ranges_equal
-from finchlang.tensors.level import Fiber, Level, Store, TensorLike
+from finchlang.tensors.level import Fiber, Level, PartOfFiber, Store
 from finchlang.tensors.sorted_positions import load_range
 from finchlang.types import Int64, Type
 
@@ -148,11 +148,10 @@ class Coordinates(Level):
 
 
 @dataclass(frozen=True, slots=True)
-class Entries(TensorLike):
+class Entries(PartOfFiber):
     """The entries start up to, not including, stop of a fiber, which have the same coordinates in all
     modes of the level but the first `left`."""
 
-    fiber: Fiber
     left: int
     start: Expr
     stop: Expr
@@ -169,9 +168,6 @@ class Entries(TensorLike):
     def sizes(self) -> tuple[Expr | None, ...]:
         dims = self.fiber.dims
         return dims[: len(dims) - self.level.number + self.left]
-
-    def fill_value(self) -> Literal | None:
-        return self.level.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         return Thunk(lambda host: (self.looplets(host, protocol), None))

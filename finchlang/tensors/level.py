@@ -319,6 +319,11 @@ class TensorLike(Node):
 
     is_leaf: ClassVar[bool] = True  # generic walks do not look inside
 
+    @property
+    def mode(self) -> str:
+        """READ or UPDATE: what an access of it may do (Finch'25 Fig 14, e(mode(tns)))."""
+        return READ
+
     def sizes(self) -> tuple[Expr | None, ...]:
         """The size of each dimension; None for a dimension without bounds."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
@@ -335,7 +340,7 @@ class TensorLike(Node):
 
     def uniform(self, value: Node) -> Node:
         """The tensor of this one's dimensions but the last that has `value` everywhere."""
-        return Uniform(value, self.sizes()[:-1])
+        return Uniform(value, self.sizes()[:-1], self.mode)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         """The looplet nest over the last dimension, 1..stop (everything if None)."""
@@ -352,6 +357,7 @@ class Uniform(TensorLike):
 
     value: Node
     dims: tuple[Expr | None, ...]
+    mode: str = READ
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.dims
@@ -393,6 +399,20 @@ class Fiber(TensorLike):
         return self.level.unfurl(
             host, self, self.dims[-1] if stop is None else stop, mode, protocol
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfFiber(TensorLike):
+    """What is left of a fiber of several modes where some of them are known."""
+
+    fiber: Fiber
+
+    @property
+    def mode(self) -> str:
+        return self.fiber.mode
+
+    def fill_value(self) -> Literal | None:
+        return self.fiber.level.fill
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.source import Bug, FinchError
-from finchlang.syntax import Access, Call, Literal, Node, Variable
+from finchlang.syntax import Access, Call, Node, Variable
 from finchlang.tensors.compare import each_equal
-from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
+from finchlang.tensors.level import READ, Fiber, Level, PartOfFiber, Store
 from finchlang.tensors.one_block import ranges
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.refusal import refused
@@ -180,10 +180,9 @@ def _area(n: Expr) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(TensorLike):
+class Column(PartOfFiber):
     """Column `j` (from 1) of a packed matrix."""
 
-    fiber: Fiber
     j: Expr
 
     def __str__(self) -> str:
@@ -191,9 +190,6 @@ class Column(TensorLike):
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[:-1]
-
-    def fill_value(self) -> Literal | None:
-        return self.fiber.level.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if protocol == "follow" and mode == READ:

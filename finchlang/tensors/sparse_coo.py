@@ -11,11 +11,11 @@ from finchlang.host.fold import FALSE, ONE, ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
-from finchlang.syntax import Literal, Node
+from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
-from finchlang.tensors.level import READ, Fiber, Level, Store, TensorLike
+from finchlang.tensors.level import READ, Fiber, Level, PartOfFiber, Store
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
@@ -131,10 +131,9 @@ class SparseCOO(Coordinates):
 
 
 @dataclass(frozen=True, slots=True)
-class Appending(TensorLike):
+class Appending(PartOfFiber):
     """A fiber being written, at the coordinates `place` (from 1) of its last modes."""
 
-    fiber: Fiber
     place: tuple[Expr, ...]
 
     def __str__(self) -> str:
@@ -142,9 +141,6 @@ class Appending(TensorLike):
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[: len(self.fiber.dims) - len(self.place)]
-
-    def fill_value(self) -> Literal | None:
-        return self.fiber.level.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         level = self.fiber.level

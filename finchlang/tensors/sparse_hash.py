@@ -14,11 +14,11 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Switch, Thunk
 from finchlang.source import FinchError
-from finchlang.syntax import Literal, Node
+from finchlang.syntax import Node
 from finchlang.tensors import hash_table
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates, Entries
-from finchlang.tensors.level import READ, Fiber, Store, TensorLike
+from finchlang.tensors.level import READ, Fiber, PartOfFiber, Store
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import accumulate, load_range
 from finchlang.types import Float64, Int64
@@ -291,11 +291,10 @@ class SparseHash(Coordinates):
 
 
 @dataclass(frozen=True, slots=True)
-class Place(TensorLike):
+class Place(PartOfFiber):
     """A fiber of a SparseHash at the coordinates `known` (from 1, the last mode first) of its last
     modes; `left` of the level's own are left. `place` is the place of what is known."""
 
-    fiber: Fiber
     left: int
     place: Expr
     known: tuple[Expr, ...] = ()
@@ -311,9 +310,6 @@ class Place(TensorLike):
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
-
-    def fill_value(self) -> Literal | None:
-        return self.level.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if mode == READ and protocol != "follow":

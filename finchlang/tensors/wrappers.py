@@ -154,6 +154,10 @@ class Wrapper(TensorLike):
     last: Any
 
     @property
+    def mode(self) -> str:
+        return self.body.mode
+
+    @property
     def order(self) -> int:
         return len(self.call.args) - 1
 
@@ -335,14 +339,18 @@ class Toeplitz(TensorLike):
 
     call: Call
     body: TensorLike
-    mode: int
+    divided: int
+
+    @property
+    def mode(self) -> str:
+        return self.body.mode
 
     @property
     def order(self) -> int:
         return self.body.order + 1
 
     def extent(self) -> tuple[Expr, Expr] | None:
-        return None if self.mode == self.body.order else self.body.extent()
+        return None if self.divided == self.body.order else self.body.extent()
 
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
@@ -355,9 +363,9 @@ class Toeplitz(TensorLike):
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        if self.mode < self.body.order:
+        if self.divided < self.body.order:
             return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
-        outer, tensor = self.mode - 1, self.call.args[0]
+        outer, tensor = self.divided - 1, self.call.args[0]
         inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
         zeros = (Literal(0),) * outer
         return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
