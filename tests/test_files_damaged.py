@@ -36,10 +36,10 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.parametrize("suffix", [".mtx", ".ttx", ".tns", ".npy", ".bsp.h5"])
+@pytest.mark.parametrize("suffix", [".mtx", ".ttx", ".tns", ".npy", ".bsp.h5", ".bsp.npz"])
 def test_damaged_files(tmp_path: Path, suffix: str) -> None:
-    if suffix == ".bsp.h5":
-        pytest.importorskip("h5py")
+    if suffix.startswith(".bsp"):
+        pytest.importorskip("binsparse")
     path, chance = tmp_path / f"a{suffix}", random.Random(1)
     whole: list[bytes] = [SYMMETRIC.encode()] if suffix == ".mtx" else []
     for value in (*(Tensor.from_numpy(MATRIX, format) for format in FORMATS), MATRIX != 0):

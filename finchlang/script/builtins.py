@@ -243,7 +243,7 @@ _add(
     "a random sparse tensor of any number of dimensions",
     random_sparse,
 )
-_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.h5 file", fread)
+_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy, .bsp.h5 or .bsp.npz file", fread)
 
 
 def _fwrite(path: Any, value: Any) -> Any:
@@ -251,7 +251,11 @@ def _fwrite(path: Any, value: Any) -> Any:
     return NOTHING
 
 
-_add("fwrite(path, A)", "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.h5 file", _fwrite)
+_add(
+    "fwrite(path, A)",
+    "write a tensor to a .mtx, .ttx, .tns, .npy, .bsp.h5 or .bsp.npz file",
+    _fwrite,
+)
 
 # ------------------------------------------------------------------------------ numbers and ranges
 

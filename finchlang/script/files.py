@@ -25,15 +25,21 @@ class FileFormat:
     write: Callable[[BinaryIO, Any, Any], None]
 
 
-_BINSPARSE = FileFormat(read_binsparse, lambda out, tensor, value: write_binsparse(out, tensor))
+def _binsparse(suffix: str) -> FileFormat:
+    return FileFormat(
+        read_binsparse, lambda out, tensor, value: write_binsparse(out, tensor, suffix)
+    )
+
+
 #: by suffix
 FORMATS: dict[str, FileFormat] = {
     ".mtx": FileFormat(read_mtx, lambda out, tensor, value: write_mtx(out, tensor)),
     ".tns": FileFormat(read_tns, lambda out, tensor, value: write_tns(out, tensor)),
     ".ttx": FileFormat(read_ttx, lambda out, tensor, value: write_ttx(out, tensor)),
     ".npy": FileFormat(read_npy, write_npy),
-    ".bsp.h5": _BINSPARSE,
-    ".bsp.hdf5": _BINSPARSE,
+    ".bsp.h5": _binsparse(".h5"),
+    ".bsp.hdf5": _binsparse(".h5"),
+    ".bsp.npz": _binsparse(".npz"),
 }
 
 
@@ -43,9 +49,9 @@ def fread(path: Any) -> Any:
     `.mtx` (Matrix Market): a coordinate matrix is Dense(SparseList(...)) with Element(0.0),
     Element(0) or Pattern() leaves as its field says; symmetric and skew-symmetric ones are expanded,
     repeated entries summed. An array matrix is Dense(Dense(...)). `.tns` (FROSTT) and `.ttx` are
-    SparseCOO of all modes, repeated entries summed. `.npy`: a NumPy array. `.bsp.h5` (Binsparse
-    0.1): the levels the file names. Raises FinchError "I/O" that names the path; "type" for complex
-    numbers; "resource".
+    SparseCOO of all modes, repeated entries summed. `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`
+    (Binsparse 0.1): the levels the file names.
+    Raises FinchError "I/O" that names the path; "type" for complex numbers; "resource".
     """
     file = checked_path(path, FORMATS)
     try:
@@ -68,8 +74,8 @@ def fwrite(path: Any, value: Any) -> None:
 
     `.mtx`, `.tns` and `.ttx` take tensors of fill 0: what is stored is written, Bool tensors as the
     field `pattern`, a `.mtx` of tensors that are dense in both modes as an array. `.npy` takes any
-    tensor, densely. `.bsp.h5` (Binsparse 0.1) takes any tensor, level by level: levels the standard
-    has no name for become the sparse or dense level that stores the same entries.
+    tensor, densely. `.bsp.h5` and `.bsp.npz` (Binsparse 0.1) take any tensor, level by level: levels
+    the standard has no name for become the sparse or dense level that stores the same entries.
     Raises FinchError "I/O" that names the path, "type" or "dimension" for what a file cannot hold.
     """
     file = checked_path(path, FORMATS)
