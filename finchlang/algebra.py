@@ -13,11 +13,30 @@ from typing import Any
 
 from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
+from finchlang.operations import (
+    Build,
+    arithmetic,
+    bitwise,
+    comparison,
+    conversion,
+    floats,
+    ifelse,
+    int_or_float,
+    isnan,
+    logical,
+    minus,
+    number,
+    on_floats,
+    power,
+    promoted,
+    rounding,
+    shift,
+    sign,
+)
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
-from finchlang.types import ALIASES, TYPES, Bool, Float64, Int64, Type, promote, type_of_value
+from finchlang.types import ALIASES, TYPES, Bool, Type, type_of_value
 
-Build = Callable[..., Expr]
 ByType = Callable[[Type], Any]
 
 
@@ -56,74 +75,6 @@ class Operator:
     selects: bool = False  # the first argument decides which of the others is the result
 
 
-def _promoted(args: tuple[Expr, ...]) -> tuple[list[Expr], Type]:
-    result = args[0].type
-    for arg in args[1:]:
-        result = promote(result, arg.type)
-    return [cast(a, result) for a in args], result
-
-
-def _number(type: Type) -> Type:
-    """Bool counts as Int64 in sums, as in Julia."""
-    return Int64 if type == Bool else type
-
-
-def _arithmetic(name: str, bools: bool = False) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        (a, b), type = _promoted((a, b))
-        if type == Bool:
-            if bools:
-                return op({"mul": "and", "min": "and", "max": "or"}[name], a, b)
-            a, b = cast(a, Int64), cast(b, Int64)
-        return op(name, a, b)
-
-    return build
-
-
-def _minus(a: Expr, b: Expr | None = None) -> Expr:
-    if b is None:
-        return op("neg", cast(a, _number(a.type)))
-    return _arithmetic("sub")(a, b)
-
-
-def _floats(args: tuple[Expr, ...]) -> list[Expr]:
-    exprs, type = _promoted(args)
-    return exprs if type.is_float else [cast(a, Float64) for a in args]
-
-
-def _on_floats(name: str) -> Build:
-    return lambda *args: op(name, *_floats(args))
-
-
-def _int_or_float(integer: str, floating: str, after: str | None = None) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        (a, b), type = _promoted((a, b))
-        if type.is_float:
-            result = op(floating, a, b)
-            return op(after, result) if after else result
-        a, b = cast(a, _number(type)), cast(b, _number(type))
-        return op(integer, a, b)
-
-    return build
-
-
-def _power(a: Expr, b: Expr) -> Expr:
-    if not a.type.is_float and not b.type.is_float:
-        return op("ipow", cast(a, _number(a.type)), cast(b, Int64))
-    return op("fpow", *_floats((a, b)))
-
-
-def _comparison(name: str) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        signs = {t.kind for t in (a.type, b.type)}
-        if signs == {"int", "uint"}:
-            return _mixed_signs(name, a, b)
-        exprs, _ = _promoted((a, b))
-        return op(name, *exprs)
-
-    return build
-
-
 def is_infinite(value: Any) -> bool:
     return isinstance(value, float) and value in (inf, -inf)
 
@@ -132,73 +83,6 @@ def _beyond(name: str) -> Callable[[Any, Any], Any]:
     """Nothing is less than -Inf nor greater than Inf."""
     low, high = (inf, -inf) if name == "lt" else (-inf, inf)
     return lambda a, b: False if a == low or b == high else None
-
-
-def _mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
-    """Compare a signed with an unsigned integer by their values, whatever their widths."""
-    if a.type.kind == "uint":
-        mirrored = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name)
-        return _mixed_signs(mirrored, b, a)
-    negative = op("lt", a, const(0, a.type))
-    wide = op(name, cast(a, TYPES["UInt64"]), cast(b, TYPES["UInt64"]))
-    return op("select", negative, const(name in ("lt", "le", "ne")), wide)
-
-
-def _logical(name: str) -> Build:
-    def build(*args: Expr) -> Expr:
-        for arg in args:
-            if arg.type != Bool:
-                raise FinchError("type", f"a condition must be a Bool, not {arg.type}")
-        return op(name, *args)
-
-    return build
-
-
-def _bitwise(name: str) -> Build:
-    def build(*args: Expr) -> Expr:
-        exprs, type = _promoted(args)
-        if type.is_float:
-            raise FinchError("type", f"bit operations need integers or Bools, not {type}")
-        return op(name, *exprs)
-
-    return build
-
-
-def _shift(name: str) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        if a.type.is_float or b.type.is_float:
-            raise FinchError("type", "a shift needs integers")
-        return op(name, cast(a, _number(a.type)), cast(b, Int64))
-
-    return build
-
-
-def _rounding(name: str) -> Build:
-    return lambda a: op(name, a) if a.type.is_float else a
-
-
-def _ifelse(c: Expr, a: Expr, b: Expr) -> Expr:
-    if c.type != Bool:
-        raise FinchError("type", f"a condition must be a Bool, not {c.type}")
-    exprs, _ = _promoted((a, b))
-    return op("select", c, *exprs)
-
-
-def _conversion(type: Type) -> Build:
-    return lambda a: op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
-
-
-def _sign(a: Expr) -> Expr:
-    a = cast(a, _number(a.type))
-    zero, one = const(0, a.type), const(1, a.type)
-    if a.type.kind == "uint":
-        return op("select", op("gt", a, zero), one, zero)
-    below = op("select", op("lt", a, zero), op("neg", one), a)
-    return op("select", op("gt", a, zero), one, below)
-
-
-def _isnan(a: Expr) -> Expr:
-    return op("isnan", a) if a.type.is_float else const(False)
 
 
 def _constant(value: Any) -> ByType:
@@ -213,7 +97,7 @@ _ROWS = (
     Operator(
         "+",
         (1, 2),
-        lambda a, b=None: cast(a, _number(a.type)) if b is None else _arithmetic("add")(a, b),
+        lambda a, b=None: cast(a, number(a.type)) if b is None else arithmetic("add")(a, b),
         associative=True,
         commutative=True,
         identity=_constant(0),
@@ -221,11 +105,11 @@ _ROWS = (
         repeated="*",
         inverse="-",
     ),
-    Operator("-", (1, 2), _minus, identity=_constant(0), right_only=True, repeated="*"),
+    Operator("-", (1, 2), minus, identity=_constant(0), right_only=True, repeated="*"),
     Operator(
         "*",
         (2, 2),
-        _arithmetic("mul", bools=True),
+        arithmetic("mul", bools=True),
         associative=True,
         commutative=True,
         identity=_constant(1),
@@ -234,13 +118,13 @@ _ROWS = (
         inverse="inv",
         distributes_over=("+", "-"),
     ),
-    Operator("/", (2, 2), _on_floats("fdiv"), identity=_constant(1), right_only=True),
-    Operator("div", (2, 2), _int_or_float("idiv", "fdiv", "trunc")),
-    Operator("%", (2, 2), _int_or_float("irem", "fmod")),
+    Operator("/", (2, 2), on_floats("fdiv"), identity=_constant(1), right_only=True),
+    Operator("div", (2, 2), int_or_float("idiv", "fdiv", "trunc")),
+    Operator("%", (2, 2), int_or_float("irem", "fmod")),
     Operator(
         "^",
         (2, 2),
-        _power,
+        power,
         identity=_constant(1),
         right_only=True,
         overrides=lambda value: value == 1,
@@ -248,7 +132,7 @@ _ROWS = (
     Operator(
         "min",
         (2, 2),
-        _arithmetic("min", bools=True),
+        arithmetic("min", bools=True),
         associative=True,
         commutative=True,
         idempotent=True,
@@ -258,7 +142,7 @@ _ROWS = (
     Operator(
         "max",
         (2, 2),
-        _arithmetic("max", bools=True),
+        arithmetic("max", bools=True),
         associative=True,
         commutative=True,
         idempotent=True,
@@ -269,7 +153,7 @@ _ROWS = (
         Operator(
             sign,
             (2, 2),
-            _comparison(name),
+            comparison(name),
             commutative=name in ("eq", "ne"),
             settled=_beyond(name) if name in ("lt", "gt") else None,
         )
@@ -291,20 +175,20 @@ _ROWS = (
             distributes_over=(other,),
         )
         for name, primitive, build, unit, zero, other in (
-            ("&&", "and", _logical, _constant(True), _constant(False), "||"),
-            ("||", "or", _logical, _constant(False), _constant(True), "&&"),
-            ("&", "and", _bitwise, _all_ones, _constant(0), "|"),
-            ("|", "or", _bitwise, _constant(0), _all_ones, "&"),
+            ("&&", "and", logical, _constant(True), _constant(False), "||"),
+            ("||", "or", logical, _constant(False), _constant(True), "&&"),
+            ("&", "and", bitwise, _all_ones, _constant(0), "|"),
+            ("|", "or", bitwise, _constant(0), _all_ones, "&"),
         )
     ),
     Operator(
-        "xor", (2, 2), _bitwise("xor"), associative=True, commutative=True, identity=_constant(0)
+        "xor", (2, 2), bitwise("xor"), associative=True, commutative=True, identity=_constant(0)
     ),
-    Operator("!", (1, 1), _logical("not"), inverse="!"),
-    Operator("~", (1, 1), _bitwise("not"), inverse="~"),
-    Operator("<<", (2, 2), _shift("shl"), identity=_constant(0), right_only=True),
-    Operator(">>", (2, 2), _shift("shr"), identity=_constant(0), right_only=True),
-    Operator("ifelse", (3, 3), _ifelse, lazy_missing=True, selects=True),
+    Operator("!", (1, 1), logical("not"), inverse="!"),
+    Operator("~", (1, 1), bitwise("not"), inverse="~"),
+    Operator("<<", (2, 2), shift("shl"), identity=_constant(0), right_only=True),
+    Operator(">>", (2, 2), shift("shr"), identity=_constant(0), right_only=True),
+    Operator("ifelse", (3, 3), ifelse, lazy_missing=True, selects=True),
     Operator(
         "coalesce",
         (1, 9),
@@ -315,15 +199,13 @@ _ROWS = (
         lazy_missing=True,
     ),
     Operator("identity", (1, 1), lambda a: a),
-    Operator(
-        "inv", (1, 1), lambda a: op("fdiv", const(1.0, _floats((a,))[0].type), *_floats((a,)))
-    ),
-    Operator("sign", (1, 1), _sign),
-    Operator("isnan", (1, 1), _isnan),
+    Operator("inv", (1, 1), lambda a: op("fdiv", const(1.0, floats((a,))[0].type), *floats((a,)))),
+    Operator("sign", (1, 1), sign),
+    Operator("isnan", (1, 1), isnan),
     Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
-    *(Operator(n, (1, 1), _rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
+    *(Operator(n, (1, 1), rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
     *(
-        Operator(n, (1, 1), _on_floats(n))
+        Operator(n, (1, 1), on_floats(n))
         for n in (
             *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
             *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
@@ -332,7 +214,7 @@ _ROWS = (
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     Operator("initwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
     Operator("overwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
-    *(Operator(name, (1, 1), _conversion(type)) for name, type in TYPES.items()),
+    *(Operator(name, (1, 1), conversion(type)) for name, type in TYPES.items()),
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
@@ -345,7 +227,7 @@ def _choose(z: Literal) -> Operator:
     """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
 
     def build(a: Expr, b: Expr) -> Expr:
-        exprs, type = _promoted((a, b))
+        exprs, type = promoted((a, b))
         return op("select", op("ne", exprs[0], const(z.value, type)), *exprs)
 
     return Operator(

@@ -24,7 +24,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("syntax",),
     ("walk",),
     ("host",),
-    ("algebra",),
+    ("operations", "algebra"),
     ("looplets",),
     ("text",),
     ("tensors",),

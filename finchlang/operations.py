@@ -1,0 +1,148 @@
+"""What operators compute: each function here makes the host expression for its arguments and thereby
+fixes the type of the result. The rows of `algebra.py` name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from finchlang.host.fold import cast, const, op
+from finchlang.host.ir import Expr
+from finchlang.source import FinchError
+from finchlang.types import TYPES, Bool, Float64, Int64, Type, promote
+
+Build = Callable[..., Expr]
+
+
+def promoted(args: tuple[Expr, ...]) -> tuple[list[Expr], Type]:
+    result = args[0].type
+    for arg in args[1:]:
+        result = promote(result, arg.type)
+    return [cast(a, result) for a in args], result
+
+
+def number(type: Type) -> Type:
+    """Bool counts as Int64 in sums, as in Julia."""
+    return Int64 if type == Bool else type
+
+
+def arithmetic(name: str, bools: bool = False) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = promoted((a, b))
+        if type == Bool:
+            if bools:
+                return op({"mul": "and", "min": "and", "max": "or"}[name], a, b)
+            a, b = cast(a, Int64), cast(b, Int64)
+        return op(name, a, b)
+
+    return build
+
+
+def minus(a: Expr, b: Expr | None = None) -> Expr:
+    if b is None:
+        return op("neg", cast(a, number(a.type)))
+    return arithmetic("sub")(a, b)
+
+
+def floats(args: tuple[Expr, ...]) -> list[Expr]:
+    exprs, type = promoted(args)
+    return exprs if type.is_float else [cast(a, Float64) for a in args]
+
+
+def on_floats(name: str) -> Build:
+    return lambda *args: op(name, *floats(args))
+
+
+def int_or_float(integer: str, floating: str, after: str | None = None) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = promoted((a, b))
+        if type.is_float:
+            result = op(floating, a, b)
+            return op(after, result) if after else result
+        a, b = cast(a, number(type)), cast(b, number(type))
+        return op(integer, a, b)
+
+    return build
+
+
+def power(a: Expr, b: Expr) -> Expr:
+    if not a.type.is_float and not b.type.is_float:
+        return op("ipow", cast(a, number(a.type)), cast(b, Int64))
+    return op("fpow", *floats((a, b)))
+
+
+def comparison(name: str) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        signs = {t.kind for t in (a.type, b.type)}
+        if signs == {"int", "uint"}:
+            return mixed_signs(name, a, b)
+        exprs, _ = promoted((a, b))
+        return op(name, *exprs)
+
+    return build
+
+
+def mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
+    """Compare a signed with an unsigned integer by their values, whatever their widths."""
+    if a.type.kind == "uint":
+        mirrored = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name)
+        return mixed_signs(mirrored, b, a)
+    negative = op("lt", a, const(0, a.type))
+    wide = op(name, cast(a, TYPES["UInt64"]), cast(b, TYPES["UInt64"]))
+    return op("select", negative, const(name in ("lt", "le", "ne")), wide)
+
+
+def logical(name: str) -> Build:
+    def build(*args: Expr) -> Expr:
+        for arg in args:
+            if arg.type != Bool:
+                raise FinchError("type", f"a condition must be a Bool, not {arg.type}")
+        return op(name, *args)
+
+    return build
+
+
+def bitwise(name: str) -> Build:
+    def build(*args: Expr) -> Expr:
+        exprs, type = promoted(args)
+        if type.is_float:
+            raise FinchError("type", f"bit operations need integers or Bools, not {type}")
+        return op(name, *exprs)
+
+    return build
+
+
+def shift(name: str) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        if a.type.is_float or b.type.is_float:
+            raise FinchError("type", "a shift needs integers")
+        return op(name, cast(a, number(a.type)), cast(b, Int64))
+
+    return build
+
+
+def rounding(name: str) -> Build:
+    return lambda a: op(name, a) if a.type.is_float else a
+
+
+def ifelse(c: Expr, a: Expr, b: Expr) -> Expr:
+    if c.type != Bool:
+        raise FinchError("type", f"a condition must be a Bool, not {c.type}")
+    exprs, _ = promoted((a, b))
+    return op("select", c, *exprs)
+
+
+def conversion(type: Type) -> Build:
+    return lambda a: op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
+
+
+def sign(a: Expr) -> Expr:
+    a = cast(a, number(a.type))
+    zero, one = const(0, a.type), const(1, a.type)
+    if a.type.kind == "uint":
+        return op("select", op("gt", a, zero), one, zero)
+    below = op("select", op("lt", a, zero), op("neg", one), a)
+    return op("select", op("gt", a, zero), one, below)
+
+
+def isnan(a: Expr) -> Expr:
+    return op("isnan", a) if a.type.is_float else const(False)
