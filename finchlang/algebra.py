@@ -6,8 +6,8 @@ A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parame
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -19,9 +19,9 @@ from finchlang.operations import (
     bitwise,
     comparison,
     conversion,
-    floats,
     ifelse,
     int_or_float,
+    inverse,
     isnan,
     logical,
     minus,
@@ -40,19 +40,48 @@ from finchlang.types import ALIASES, TYPES, Bool, Type, type_of_value
 ByType = Callable[[Type], Any]
 
 
+@dataclass(frozen=True)
+class Law:
+    """What the value of one argument alone says of a result (SparseArray'21 section 4): where the
+    argument `at`, counted from 1, is `value` (whichever it is, if `at` is None), the result is
+    `result`; if that is None, `value` for an annihilator and the other argument for an identity.
+
+    Both are functions of the operands' type; a value None means that there is none in that type."""
+
+    value: ByType
+    at: int | None = None
+    result: ByType | None = None
+
+    def is_about(self, argument: int) -> bool:
+        """Whether this holds for an argument, counted from 1."""
+        return self.at is None or self.at == argument
+
+
+def law(value: Any, at: int | None = None, result: Any = None) -> Law:
+    """A law about `value`, which may be a constant or a function of the type, as `result` may."""
+    given = None if result is None else _by_type(result)
+    return Law(_by_type(value), at, given)
+
+
+def _by_type(value: Any) -> ByType:
+    return value if callable(value) else lambda type: value
+
+
 @dataclass(frozen=True, eq=False)
 class Operator:
     """A row of the table. `build(*exprs)` makes the host expression and thereby fixes the type of
-    the result. Properties that depend on the type are functions of it; None: has no such property.
+    the result.
 
-    Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5):
-    `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `identity` e: f(a, e) = a,
-    and f(e, a) = a unless `right_only`; `annihilator` z: f(z, a) = f(a, z) = z; `overrides`: whether
-    a static left argument decides the result, f(l, a) = l; `settled(x, y)`: the result where an
-    infinite static argument (the other is None) settles it whatever finite value the other has,
-    else None; `repeated(a, n)`: f applied n times,
-    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)), as a Node builder over (value, count);
-    `inverse` g: f(a, g(a)) = e; `distributes_over` names.
+    Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
+    `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a;
+    `identity` e: f(a, e) = a and f(e, a) = a, or one of them; `annihilators`: see Law; `overrides`:
+    f(a, b) = a for every a but the identity; `repeated`: an operator for doing it n times,
+    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)); `distributes_over`: names of operators g with
+    f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument that this holds for (None: each).
+
+    A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
+    n, g(a, n(a)) = e, and by which operator d it is `undone_by`, d(a, b) = g(a, n(b)). All three name
+    g as their group.
     """
 
     name: str
@@ -61,36 +90,51 @@ class Operator:
     associative: bool = False
     commutative: bool = False
     idempotent: bool = False
-    right_only: bool = False
-    identity: ByType | None = None
-    annihilator: ByType | None = None
-    overrides: Callable[[Any], bool] | None = None
-    decided: Build | None = None
-    settled: Callable[..., Any] | None = None
+    involution: bool = False
+    identity: Law | None = None
+    annihilators: tuple[Law, ...] = ()
+    overrides: bool = False
     repeated: str | None = None
+    distributes_over: Mapping[str, int | None] = field(default_factory=dict)
+    group: str | None = None
     inverse: str | None = None
-    distributes_over: tuple[str, ...] = ()
+    undone_by: str | None = None
     lazy_missing: bool = False  # handles `missing` itself instead of giving missing
     keeps_old: bool = True  # as a reduction: whether the old value matters
     selects: bool = False  # the first argument decides which of the others is the result
 
 
-def is_infinite(value: Any) -> bool:
-    return isinstance(value, float) and value in (inf, -inf)
+def _infinite(sign: int) -> ByType:
+    return lambda type: sign * inf if type.is_float else None
 
 
-def _beyond(name: str) -> Callable[[Any, Any], Any]:
-    """Nothing is less than -Inf nor greater than Inf."""
-    low, high = (inf, -inf) if name == "lt" else (-inf, inf)
-    return lambda a, b: False if a == low or b == high else None
-
-
-def _constant(value: Any) -> ByType:
-    return lambda type: value
+def _whole_one(type: Type) -> Any:
+    """1, where division has no fraction."""
+    return 1 if type.is_integer else None
 
 
 def _all_ones(type: Type) -> Any:
     return type.wrap(-1) if type != Bool else True
+
+
+def _highest(type: Type) -> Any:
+    return type.highest
+
+
+def _lowest(type: Type) -> Any:
+    return type.lowest
+
+
+_ABOVE, _BELOW = _infinite(1), _infinite(-1)
+
+
+def _nothing_beyond(greater: int, less: int) -> tuple[Law, ...]:
+    """Nothing is greater than Inf nor less than -Inf: of a comparison with these arguments."""
+    return law(_ABOVE, at=greater, result=False), law(_BELOW, at=less, result=False)
+
+
+#: the parts of nothing, and what is left of it
+_OF_NOTHING = law(0, at=1)
 
 
 _ROWS = (
@@ -100,66 +144,98 @@ _ROWS = (
         lambda a, b=None: cast(a, number(a.type)) if b is None else arithmetic("add")(a, b),
         associative=True,
         commutative=True,
-        identity=_constant(0),
-        settled=lambda a, b=None: next((x for x in (a, b) if is_infinite(x)), None),
+        identity=law(0),
+        annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
+        group="+",
         inverse="-",
+        undone_by="-",
     ),
-    Operator("-", (1, 2), minus, identity=_constant(0), right_only=True, repeated="*"),
+    Operator(
+        "-",
+        (1, 2),
+        minus,
+        involution=True,
+        identity=law(0, at=2),
+        annihilators=(
+            *(law(_ABOVE, at=1), law(_BELOW, at=1)),
+            *(law(_ABOVE, at=2, result=_BELOW), law(_BELOW, at=2, result=_ABOVE)),
+        ),
+        repeated="*",
+        group="+",
+    ),
     Operator(
         "*",
         (2, 2),
         arithmetic("mul", bools=True),
         associative=True,
         commutative=True,
-        identity=_constant(1),
-        annihilator=_constant(0),
+        identity=law(1),
+        annihilators=(law(0),),
         repeated="^",
+        distributes_over={"+": None},
+        group="*",
         inverse="inv",
-        distributes_over=("+", "-"),
+        undone_by="/",
     ),
-    Operator("/", (2, 2), on_floats("fdiv"), identity=_constant(1), right_only=True),
-    Operator("div", (2, 2), int_or_float("idiv", "fdiv", "trunc")),
-    Operator("%", (2, 2), int_or_float("irem", "fmod")),
+    Operator(
+        "/",
+        (2, 2),
+        on_floats("fdiv"),
+        identity=law(1, at=2),
+        annihilators=(_OF_NOTHING, law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)),
+        distributes_over={"+": 1},
+        group="*",
+    ),
+    Operator(
+        "div",
+        (2, 2),
+        int_or_float("idiv", "fdiv", "trunc"),
+        identity=law(_whole_one, at=2),
+        annihilators=(_OF_NOTHING,),
+    ),
+    Operator(
+        "%",
+        (2, 2),
+        int_or_float("irem", "fmod"),
+        annihilators=(_OF_NOTHING, law(_whole_one, at=2, result=0)),
+    ),
     Operator(
         "^",
         (2, 2),
         power,
-        identity=_constant(1),
-        right_only=True,
-        overrides=lambda value: value == 1,
-    ),
-    Operator(
-        "min",
-        (2, 2),
-        arithmetic("min", bools=True),
-        associative=True,
-        commutative=True,
-        idempotent=True,
-        identity=lambda t: t.highest,
-        annihilator=lambda t: t.lowest,
-    ),
-    Operator(
-        "max",
-        (2, 2),
-        arithmetic("max", bools=True),
-        associative=True,
-        commutative=True,
-        idempotent=True,
-        identity=lambda t: t.lowest,
-        annihilator=lambda t: t.highest,
+        identity=law(1, at=2),
+        annihilators=(law(1, at=1), law(0, at=2, result=1)),
     ),
     *(
         Operator(
-            sign,
+            name,
+            (2, 2),
+            arithmetic(name, bools=True),
+            associative=True,
+            commutative=True,
+            idempotent=True,
+            identity=law(unit),
+            annihilators=(law(zero),),
+            distributes_over={other: None},
+        )
+        for name, unit, zero, other in (
+            ("min", _highest, _lowest, "max"),
+            ("max", _lowest, _highest, "min"),
+        )
+    ),
+    *(
+        Operator(
+            spelling,
             (2, 2),
             comparison(name),
             commutative=name in ("eq", "ne"),
-            settled=_beyond(name) if name in ("lt", "gt") else None,
+            annihilators=annihilators,
         )
-        for sign, name in (
-            *(("==", "eq"), ("!=", "ne"), ("<", "lt")),
-            *(("<=", "le"), (">", "gt"), (">=", "ge")),
+        for spelling, name, annihilators in (
+            *(("==", "eq", ()), ("!=", "ne", ())),
+            *(("<", "lt", _nothing_beyond(1, 2)), ("<=", "le", ())),
+            *((">", "gt", _nothing_beyond(2, 1)), (">=", "ge", ())),
         )
     ),
     *(
@@ -170,36 +246,36 @@ _ROWS = (
             associative=True,
             commutative=True,
             idempotent=True,
-            identity=unit,
-            annihilator=zero,
-            distributes_over=(other,),
+            identity=law(unit),
+            annihilators=(law(zero),),
+            distributes_over={other: None},
         )
         for name, primitive, build, unit, zero, other in (
-            ("&&", "and", logical, _constant(True), _constant(False), "||"),
-            ("||", "or", logical, _constant(False), _constant(True), "&&"),
-            ("&", "and", bitwise, _all_ones, _constant(0), "|"),
-            ("|", "or", bitwise, _constant(0), _all_ones, "&"),
+            ("&&", "and", logical, True, False, "||"),
+            ("||", "or", logical, False, True, "&&"),
+            ("&", "and", bitwise, _all_ones, 0, "|"),
+            ("|", "or", bitwise, 0, _all_ones, "&"),
         )
     ),
-    Operator(
-        "xor", (2, 2), bitwise("xor"), associative=True, commutative=True, identity=_constant(0)
+    Operator("xor", (2, 2), bitwise("xor"), associative=True, commutative=True, identity=law(0)),
+    Operator("!", (1, 1), logical("not"), involution=True),
+    Operator("~", (1, 1), bitwise("not"), involution=True),
+    *(
+        Operator(name, (2, 2), shift(how), identity=law(0, at=2), annihilators=(law(0, at=1),))
+        for name, how in (("<<", "shl"), (">>", "shr"))
     ),
-    Operator("!", (1, 1), logical("not"), inverse="!"),
-    Operator("~", (1, 1), bitwise("not"), inverse="~"),
-    Operator("<<", (2, 2), shift("shl"), identity=_constant(0), right_only=True),
-    Operator(">>", (2, 2), shift("shr"), identity=_constant(0), right_only=True),
     Operator("ifelse", (3, 3), ifelse, lazy_missing=True, selects=True),
     Operator(
         "coalesce",
         (1, 9),
         lambda a, *rest: a,  # a value that is not statically missing is there
         associative=True,
-        identity=_constant(MISSING),
-        overrides=lambda value: value is not MISSING,
+        identity=law(MISSING),
+        overrides=True,
         lazy_missing=True,
     ),
     Operator("identity", (1, 1), lambda a: a),
-    Operator("inv", (1, 1), lambda a: op("fdiv", const(1.0, floats((a,))[0].type), *floats((a,)))),
+    Operator("inv", (1, 1), inverse, involution=True, group="*"),
     Operator("sign", (1, 1), sign),
     Operator("isnan", (1, 1), isnan),
     Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
@@ -236,9 +312,8 @@ def _choose(z: Literal) -> Operator:
         build,
         associative=True,
         idempotent=True,
-        identity=_constant(z.value),
-        overrides=lambda value: value != z.value,
-        decided=lambda a: op("ne", a, const(z.value, a.type)),
+        identity=law(z.value),
+        overrides=True,
     )
 
 
@@ -250,8 +325,7 @@ def _initwrite(z: Literal) -> Operator:
         (2, 2),
         lambda a, b: b,
         idempotent=True,
-        right_only=True,
-        identity=_constant(z.value),
+        identity=law(z.value, at=2),
         keeps_old=False,
     )
 

@@ -52,6 +52,11 @@ def on_floats(name: str) -> Build:
     return lambda *args: op(name, *floats(args))
 
 
+def inverse(a: Expr) -> Expr:
+    (a,) = floats((a,))
+    return op("fdiv", const(1.0, a.type), a)
+
+
 def int_or_float(integer: str, floating: str, after: str | None = None) -> Build:
     def build(a: Expr, b: Expr) -> Expr:
         (a, b), type = promoted((a, b))

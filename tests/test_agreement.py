@@ -13,7 +13,7 @@ import pytest
 from campaign import REFUSALS, campaign, report
 from generate import generate
 
-from finchlang.algebra import OPERATORS
+from finchlang.algebra import OPERATORS, law
 from finchlang.host.fold import sub
 from finchlang.host.ir import Expr
 from finchlang.host.residual import ResidualHost
@@ -65,7 +65,7 @@ def test_a_seed_gives_the_same_case_again() -> None:
 
 
 def _min_has_a_wrong_identity(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(OPERATORS, "min", replace(OPERATORS["min"], identity=lambda type: 0))
+    patch.setitem(OPERATORS, "min", replace(OPERATORS["min"], identity=law(0)))
 
 
 def _steppers_always_move_on(patch: pytest.MonkeyPatch) -> None:

@@ -104,16 +104,20 @@ def _decided(reductions: list[Assign], fiber: Fiber) -> Callable[[Expr], Expr] |
     row = operator(first.op)
     if row is None or any(r.op != first.op for r in reductions):
         return None
-    if row.decided is not None:
-        return row.decided
-    if row.annihilator is None:
-        return None
     own = fiber.level.element_type
+    if row.overrides and row.identity is not None:
+        unit = own.wrap(row.identity.value(own))
+        return lambda value: compare("ne", value, const(unit, own))
+    # of the laws that there are of the value so far, one alone is asked at each step
+    laws = [law for law in row.annihilators if law.is_about(1) and law.result is None]
+    if len(laws) != 1:
+        return None
     # where the operator works on a wider type, its annihilator may be no value of the scalar's
     types = [type_of(Call(r.op, (r.target, r.value))) or own for r in reductions]
-    zero = own.wrap(row.annihilator(own))
-    if any(row.annihilator(type) != zero for type in types):
+    found = laws[0].value(own)
+    if found is None or any(laws[0].value(type) != own.wrap(found) for type in types):
         return None
+    zero = own.wrap(found)
     return lambda value: compare("eq", value, const(zero, own))
 
 

@@ -183,7 +183,7 @@ def type_of(node: Node) -> Type | None:
             if row is None or not types:
                 return None
             if len(types) < len(args):  # `missing` among them
-                return types[-1] if row.name in ("coalesce", "ifelse") else None
+                return types[-1] if row.lazy_missing else None
             return _type_of_result(row.build, *types)
     return None
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import Operator, literal_type, operator
-from finchlang.host.fold import ONE, add, compare, const, sub
+from finchlang.algebra import operator
+from finchlang.host.fold import ONE, add, compare, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.rules.engine import Machine, State, Step, bounds, rule
-from finchlang.rules.expressions import type_of
+from finchlang.rules.laws import is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
-from finchlang.source import FinchError
 from finchlang.syntax import (
     EMPTY,
     MISSING,
@@ -33,7 +32,6 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import Fiber
-from finchlang.types import Type
 from finchlang.walk import block, map_children, mentions, substitute, walk
 
 _MISSING = Literal(MISSING)
@@ -82,85 +80,6 @@ def _access(node: Access) -> Node | None:
     return node.tensor if isinstance(node.tensor, (Literal, Value)) else None
 
 
-def _is_value(node: Node, value: Any, type: Type | None) -> bool:
-    """Whether a node is a literal of this value, as the type would have it."""
-    if not isinstance(node, Literal):
-        return False
-    if node.value is MISSING or value is MISSING or type is None:
-        return node.value is value
-    if literal_type(node) is None:
-        return False
-    wrapped = type.wrap(value)
-    return node.value == wrapped or (node.value != node.value and wrapped != wrapped)
-
-
-def _call(node: Call) -> Node | None:
-    row = operator(node.op)
-    if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
-        return None
-    args = node.args
-    if _MISSING in args and not row.lazy_missing:
-        return _MISSING
-    if row.selects and isinstance(args[0], Literal):
-        if args[0] == _MISSING:
-            return _MISSING
-        return _typed(args[1] if args[0].value else args[2], node)
-    if all(isinstance(a, Literal) and literal_type(a) is not None for a in args):
-        return _fold(row, node)
-    return _by_properties(row, node)
-
-
-def _fold(row: Operator, node: Call) -> Node | None:
-    try:
-        result = row.build(*(const(a.value, literal_type(a)) for a in node.args))  # type: ignore
-    except FinchError as error:
-        raise error.at(node.span) from None
-    assert isinstance(result, Const)
-    return Literal(result.value, result.type.name)
-
-
-def _by_properties(row: Operator, node: Call) -> Node | None:
-    """Identity, annihilator, settled by an infinity, override, idempotence, inverse."""
-    args, type = node.args, type_of(node)
-    if row.identity is not None and len(args) > 1:
-        unit = row.identity(type) if type is not None else MISSING
-        first = 1 if row.right_only else 0
-        keep = [a for k, a in enumerate(args) if k < first or not _is_value(a, unit, type)]
-        if row.lazy_missing:
-            keep = [a for a in keep if a != _MISSING] or [_MISSING]
-        if not keep:
-            return _typed(args[0], node)
-        if len(keep) == 1:
-            return _typed(keep[0], node)
-        if len(keep) < len(args):
-            return Call(node.op, tuple(keep), span=node.span)
-    if row.annihilator is not None and type is not None:
-        zero = row.annihilator(type)
-        if any(_is_value(a, zero, type) for a in args):
-            return Literal(type.wrap(zero), type.name)
-    if row.settled is not None and len(args) == 2 and type is not None:
-        result = row.settled(*(a.value if isinstance(a, Literal) else None for a in args))
-        if result is not None:
-            return Literal(type.wrap(result), type.name)
-    if row.overrides is not None and isinstance(args[0], Literal) and row.overrides(args[0].value):
-        return _typed(args[0], node)
-    if row.idempotent and len(args) == 2 and args[0] == args[1]:
-        return _typed(args[0], node)
-    if row.inverse == row.name and isinstance(args[0], Call) and args[0].op == node.op:
-        return args[0].args[0]
-    return None
-
-
-def _typed(node: Node, call: Call) -> Node:
-    """`node` in the place of `call`, converted if the types differ."""
-    wanted, found = type_of(call), type_of(node)
-    if wanted is None or found is None or wanted == found:
-        return node
-    if isinstance(node, Literal):
-        return Literal(wanted.wrap(node.value), wanted.name)
-    return Call(Variable(wanted.name), (node,))
-
-
 # ----------------------------------------------------------------------------------- statements
 
 
@@ -169,9 +88,9 @@ def _assign(node: Assign) -> Node | None:
     if node.target == _MISSING or node.value == _MISSING:
         return EMPTY
     row = operator(node.op)
-    if row is not None and row.identity is not None:
+    if row is not None and row.identity is not None and row.identity.is_about(2):
         type = node.target.type
-        if type is not None and _is_value(node.value, row.identity(type), type):
+        if type is not None and is_value(node.value, row.identity.value(type), type):
             return EMPTY
     return None
 
@@ -252,7 +171,7 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
                 return None
             product = Call(Variable(row.repeated), (value, times))
             step = Call(op, (target, value))  # a product of Bools stays a Bool, as one step does
-            return Assign(target, op, _typed(product, step), span=node.span)
+            return Assign(target, op, typed(product, step), span=node.span)
         case Sieve(condition, body):
             inner = repeat(body, times, once)
             return inner and Sieve(condition, inner, span=node.span)
@@ -294,7 +213,7 @@ def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -
 _REWRITINGS: dict[type, Callable[[Any], Node | None]] = {
     Value: _value,
     Access: _access,
-    Call: _call,
+    Call: rewrite_call,
     Assign: _assign,
     Sieve: _sieve,
     Block: _block,

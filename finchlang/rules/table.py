@@ -12,6 +12,7 @@ from finchlang.rules import (
     simplify,
     statements,
     steppers,
+    terms,
     unions,
 )
 from finchlang.rules.engine import Rule
@@ -28,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     regions.phase,
     loops.switch,
     simplify.simplify_rule,
+    terms.terms,
     regions.run,
     unions.spikes,
     regions.spike,

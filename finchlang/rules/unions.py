@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import Operator, is_infinite, operator
+from finchlang.algebra import Operator, operator
 from finchlang.host.fold import add, cast, compare, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op, Var
 from finchlang.looplets import Phase, Run, Sequence, Spike, Stepper
 from finchlang.rules.engine import Machine, State, Step, accesses_in, bounded, find_all, put, rule
-from finchlang.rules.expressions import evaluate, type_of
+from finchlang.rules.expressions import evaluate
+from finchlang.rules.laws import deciding_laws
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Access, Call, Literal, Node, Value
 from finchlang.tensors.level import READ, Fiber
+from finchlang.types import Int64
 from finchlang.walk import walk
 
 #: with this many sequences it is better not to tell apart which of them are exhausted
@@ -104,10 +106,10 @@ def _operands(node: Call, root: Call) -> Iterator[Spike]:
     """The spikes that are operands of `root`'s operator, directly or through operators like it."""
     if not _takes_anything(node) and (node.op != root.op or _takes_anything(root)):
         return
-    for arg in node.args:
+    for k, arg in enumerate(node.args, 1):
         if isinstance(arg, Call):
             yield from _operands(arg, root)
-        elif _is_scalar(arg) and not _decides(arg.tensor.body, node):  # type: ignore[attr-defined]
+        elif _is_scalar(arg) and not _decides(arg.tensor.body, node, k):  # type: ignore[attr-defined]
             yield arg.tensor  # type: ignore[attr-defined]
 
 
@@ -124,7 +126,7 @@ def _is_scalar(node: Node) -> bool:
 def _row(node: Call) -> Operator | None:
     """The operator of a call, if it looks at all its arguments."""
     row = operator(node.op)
-    if row is None or row.lazy_missing or row.selects or row.overrides is not None:
+    if row is None or row.lazy_missing or row.selects or row.overrides:
         return None
     return row
 
@@ -132,19 +134,12 @@ def _row(node: Call) -> Operator | None:
 def _takes_anything(node: Call) -> bool:
     """Whether no finite argument decides the result of a call."""
     row = _row(node)
-    return row is not None and row.annihilator is None
+    return row is not None and all(law.value(Int64) is None for law in row.annihilators)
 
 
-def _decides(fill: Node, node: Call) -> bool:
-    """Whether `fill` as an argument decides the result of a call."""
-    row, type = _row(node), type_of(node)
-    if row is None or type is None:
-        return True
-    assert isinstance(fill, Literal)
-    if row.settled is not None and is_infinite(fill.value):
-        return True
-    zero = None if row.annihilator is None else row.annihilator(type)
-    return zero is not None and bool(type.wrap(fill.value) == type.wrap(zero))
+def _decides(fill: Node, node: Call, argument: int) -> bool:
+    """Whether `fill` as an argument (counted from 1) decides the result of a call."""
+    return _row(node) is None or any(deciding_laws(node, argument, fill))
 
 
 # ------------------------------------------------------------------------------------- one dimension

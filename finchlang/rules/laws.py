@@ -1,0 +1,345 @@
+"""What the laws of an operator make of a call (Looplets'23 Fig 5, SparseArray'21 section 4): each
+rewriting is licensed by a property in the operator table, and none knows an operator by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from math import isfinite
+from typing import Any
+
+from finchlang.algebra import OPERATORS, Law, Operator, literal_type, operator
+from finchlang.host.fold import const
+from finchlang.host.ir import Const
+from finchlang.rules.expressions import type_of
+from finchlang.source import FinchError
+from finchlang.syntax import MISSING, Call, Literal, Node, Variable
+from finchlang.types import Type, promote
+
+_MISSING = Literal(MISSING)
+
+
+def rewrite_call(node: Call) -> Node | None:
+    """A simpler equal of a call whose arguments are simple, or None.
+
+    Annihilators come before folding: a literal is no less structure than a fill is."""
+    row = operator(node.op)
+    if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
+        return None
+    args = node.args
+    if _MISSING in args and not row.lazy_missing:
+        return _MISSING
+    if row.selects and isinstance(args[0], Literal):
+        if args[0] == _MISSING:
+            return _MISSING
+        return typed(args[1] if args[0].value else args[2], node)
+    if any(isinstance(a, Literal) for a in args):
+        decided = _annihilated(row, node)
+        if decided is not None:
+            return decided
+        if all(isinstance(a, Literal) and literal_type(a) is not None for a in args):
+            return _folded(row, node)
+        shorter = _without_identity(row, node) or _overridden(row, node)
+        if shorter is not None:
+            return shorter
+    return _restructured(row, node)
+
+
+def is_value(node: Node, value: Any, type: Type | None) -> bool:
+    """Whether a node is a literal of this value, as the type would have it."""
+    if not isinstance(node, Literal):
+        return False
+    if node.value is MISSING or value is MISSING or type is None:
+        return node.value is value
+    if value is None or literal_type(node) is None:
+        return False
+    wrapped = type.wrap(value)
+    return node.value == wrapped or (node.value != node.value and wrapped != wrapped)
+
+
+def typed(node: Node, call: Call) -> Node:
+    """`node` in the place of `call`, converted if the types differ."""
+    wanted, found = type_of(call), type_of(node)
+    if wanted is None or found is None or wanted == found:
+        return node
+    return (
+        in_type(node, wanted) if isinstance(node, Literal) else Call(Variable(wanted.name), (node,))
+    )
+
+
+def in_type(node: Node, type: Type) -> Node:
+    """`node`, as a literal of `type` if it is a literal number."""
+    is_number = isinstance(node, Literal) and literal_type(node) is not None
+    return Literal(type.wrap(node.value), type.name) if is_number else node  # type: ignore
+
+
+# --------------------------------------------------------------------------- laws of one argument
+
+
+def deciding_laws(node: Call, argument: int, literal: Node) -> Iterator[Law]:
+    """The laws by which `literal` as an argument (counted from 1) would decide what a call gives."""
+    row, operands = operator(node.op), _operand_type(node)
+    if row is not None and operands is not None:
+        for law in row.annihilators:
+            if law.is_about(argument) and is_value(literal, law.value(operands), operands):
+                yield law
+
+
+def _operand_type(node: Call) -> Type | None:
+    """The type that the arguments of a call promote to."""
+    types = [type_of(a) for a in node.args]
+    known = [t for t in types if t is not None]
+    return reduce(promote, known) if known and len(known) == len(types) else None
+
+
+def _annihilated(row: Operator, node: Call) -> Literal | None:
+    """The result that one argument alone decides, if no other decides otherwise (Inf - Inf)."""
+    if not row.annihilators or len(node.args) < 2:
+        return None
+    operands, type = _operand_type(node), type_of(node)
+    if operands is None or type is None:
+        return None
+    results = [
+        type.wrap((law.result or law.value)(operands))
+        for k, arg in enumerate(node.args, 1)
+        if isinstance(arg, Literal)
+        for law in deciding_laws(node, k, arg)
+    ]
+    if not results or any(result != results[0] for result in results):
+        return None
+    return Literal(results[0], type.name)
+
+
+def _folded(row: Operator, node: Call) -> Node | None:
+    try:
+        result = row.build(*(const(a.value, literal_type(a)) for a in node.args))  # type: ignore
+    except FinchError as error:
+        raise error.at(node.span) from None
+    assert isinstance(result, Const)
+    return Literal(result.value, result.type.name)
+
+
+def _without_identity(row: Operator, node: Call) -> Node | None:
+    """A call without the arguments that make no difference to it."""
+    args, type = node.args, type_of(node)
+    if row.identity is None or len(args) < 2:
+        return None
+    unit = row.identity.value(type) if type is not None else MISSING
+    keep = [
+        a
+        for k, a in enumerate(args, 1)
+        if not (row.identity.is_about(k) and is_value(a, unit, type))
+    ]
+    if row.lazy_missing:
+        keep = [a for a in keep if a != _MISSING] or [_MISSING]
+    if len(keep) == len(args):
+        return None
+    return (
+        typed((keep or args)[0], node)
+        if len(keep) < 2
+        else Call(node.op, tuple(keep), span=node.span)
+    )
+
+
+def _overridden(row: Operator, node: Call) -> Node | None:
+    """The first argument, if it is a literal that counts whatever follows it."""
+    first = node.args[0]
+    if not row.overrides or not isinstance(first, Literal):
+        return None
+    assert row.identity is not None
+    operands = _operand_type(node)
+    unit = (
+        MISSING if row.lazy_missing else row.identity.value(operands) if operands else first.value
+    )
+    return None if is_value(first, unit, operands) else typed(first, node)
+
+
+# --------------------------------------------------------------------------- laws of several calls
+
+
+def _restructured(row: Operator, node: Call) -> Node | None:
+    """One step that makes a nest of calls smaller, or takes an inverse outwards."""
+    args = node.args
+    if not any(isinstance(a, Call) for a in args) and not (len(args) == 2 and args[0] == args[1]):
+        return _inverse_of_second(row, node)
+    if len(args) == 1:
+        return _undone(row, node)
+    if len(args) != 2:
+        return None
+    if row.idempotent and args[0] == args[1]:
+        return typed(args[0], node)
+    for step in (_without_repetition, _joined, _inverse_of_second, _inverse_outwards, _merged):
+        better = step(row, node)
+        if better is not None:
+            return better
+    return None
+
+
+def _without_repetition(row: Operator, node: Call) -> Node | None:
+    """f(f(a, b), b) = f(a, b), and the like."""
+    if row.idempotent and row.associative and row.commutative:
+        for one, other in (node.args, node.args[::-1]):
+            if isinstance(other, Call) and other.op == node.op and one in other.args:
+                return typed(other, node)
+    return None
+
+
+def _undone(row: Operator, node: Call) -> Node | None:
+    """f(f(a)) = a; n(d(a, b)) = d(b, a) for an inverse."""
+    inner = node.args[0]
+    assert isinstance(inner, Call)
+    if row.involution and inner.op == node.op and len(inner.args) == 1:
+        return typed(inner.args[0], node) if type_of(inner) == type_of(node) else None
+    group = OPERATORS.get(row.group or "")
+    if group is not None and group.inverse == row.name and is_undoing(inner, group):
+        return _if_same_type(Call(inner.op, inner.args[::-1], span=node.span), node)
+    return None
+
+
+def is_inverse(node: Node, group: Operator) -> bool:
+    return isinstance(node, Call) and len(node.args) == 1 and is_named(node, group.inverse)
+
+
+def is_undoing(node: Node, group: Operator) -> bool:
+    return isinstance(node, Call) and len(node.args) == 2 and is_named(node, group.undone_by)
+
+
+def is_named(node: Call, name: str | None) -> bool:
+    row = operator(node.op)
+    return row is not None and row.name == name
+
+
+def _if_same_type(new: Node, old: Node) -> Node | None:
+    return new if type_of(new) == type_of(old) else None
+
+
+def inverse(group: Operator, node: Node) -> Call:
+    assert group.inverse is not None
+    return Call(Variable(group.inverse), (node,), span=node.span)
+
+
+def _is_exact(undone: Node, call: Call) -> bool:
+    """Whether an inverse may be taken in the type of a call around it: integers wrap around at
+    their own width, and floats are rounded at theirs."""
+    return type_of(undone) is not None and type_of(undone) == type_of(call)
+
+
+def _joined(row: Operator, node: Call) -> Node | None:
+    """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b); of integers d(a, a) = e."""
+    group = OPERATORS.get(row.group or "")
+    if group is None or group.undone_by is None:
+        return None
+    a, b = node.args
+    undoing = is_undoing(node, group)
+    other = Variable(group.name if undoing else group.undone_by)
+    if is_inverse(b, group) and _is_exact(b, node):
+        return _if_same_type(Call(other, (a, *b.args), span=node.span), node)  # type: ignore
+    if not undoing and is_inverse(a, group) and _is_exact(a, node):
+        return _if_same_type(Call(other, (b, *a.args), span=node.span), node)  # type: ignore
+    type = type_of(node) if undoing and a == b else None
+    if type is not None and type.is_integer and group.identity is not None:
+        return Literal(type.wrap(group.identity.value(type)), type.name)
+    return None
+
+
+def _inverse_of_second(row: Operator, node: Call) -> Node | None:
+    """d(e, b) = n(b)."""
+    group = OPERATORS.get(row.group or "")
+    if group is None or not is_undoing(node, group) or not isinstance(node.args[0], Literal):
+        return None
+    type = type_of(node)
+    if type is None or group.identity is None:
+        return None
+    if not is_value(node.args[0], group.identity.value(type), type):
+        return None
+    return _if_same_type(inverse(group, node.args[1]), node)
+
+
+def _inverse_outwards(row: Operator, node: Call) -> Node | None:
+    """f(a, n(b)) = n(f(a, b)) where f distributes over g: inverses meet further out."""
+    for name, at in row.distributes_over.items():
+        group = OPERATORS[name]
+        if group.inverse is None:
+            continue
+        for k, arg in enumerate(node.args):
+            if at in (None, k + 1) and is_inverse(arg, group) and _is_exact(arg, node):
+                args = (*node.args[:k], *arg.args, *node.args[k + 1 :])  # type: ignore
+                inner = Call(node.op, args, span=node.span)
+                if type_of(inner) == type_of(node):
+                    return inverse(group, inner)
+    return None
+
+
+# ------------------------------------------------------------------- literals in a nest of one operator
+
+
+def _merged(row: Operator, node: Call) -> Node | None:
+    """A literal joined with another one of the same nest: g(g(a, 2), 3) = g(a, 5)."""
+    group, (a, b) = OPERATORS.get(row.group or row.name), node.args
+    if group is None or not (group.associative and group.commutative):
+        return None
+    if not isinstance(a, Literal) and not isinstance(b, Literal):
+        return None
+    undoing, type = is_undoing(node, group), type_of(node)
+    if type is None:
+        return None
+    if isinstance(b, Literal):
+        extra = _inverted(group, b, type) if undoing else b
+        return extra and _absorbed(group, a, extra, type)
+    assert isinstance(a, Literal)
+    return _absorbed(group, inverse(group, b) if undoing else b, a, type)
+
+
+def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node | None:
+    """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`; None
+    if there is none."""
+    if not isinstance(node, Call):
+        return None
+    if is_inverse(node, group):
+        less = _inverted(group, extra, type)
+        inner = less and _absorbed(group, node.args[0], less, type)
+        return inner and inverse(group, inner)
+    undoing = is_undoing(node, group)
+    if len(node.args) != 2 or not (undoing or is_named(node, group.name)):
+        return None
+    for k, (arg, other) in enumerate((node.args, node.args[::-1])):
+        if type_of(other) != type and not isinstance(other, Literal):
+            continue
+        change = _inverted(group, extra, type) if undoing and k == 1 else extra
+        if change is None:
+            continue
+        if isinstance(arg, Literal):
+            new: Node | None = _combined(group, arg, change, type)
+        else:
+            new = _absorbed(group, arg, change, type)
+        if new is not None:
+            args = (new, other) if k == 0 else (other, new)
+            return Call(node.op, args, span=node.span)
+    return None
+
+
+def _inverted(group: Operator, literal: Literal, type: Type) -> Literal | None:
+    """The inverse of a literal, of `type`."""
+    if group.inverse is None or literal_type(literal) is None:
+        return None
+    result = OPERATORS[group.inverse].build(const(type.wrap(literal.value), type))
+    assert isinstance(result, Const)
+    return _finite(result.value, type) if result.type == type else None
+
+
+def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
+    """The two as one, if that is no more special than they are: not where the product of small
+    numbers is a zero, or that of great ones an infinity."""
+    if literal_type(one) is None or literal_type(other) is None:
+        return None
+    result = group.build(*(const(type.wrap(x.value), type) for x in (one, other)))
+    assert isinstance(result, Const)
+    values = (type.wrap(one.value), type.wrap(other.value))
+    is_special = any(result.value == law.value(type) for law in group.annihilators)
+    if result.type != type or (is_special and result.value not in values):
+        return None
+    return _finite(result.value, type)
+
+
+def _finite(value: Any, type: Type) -> Literal | None:
+    return Literal(value, type.name) if not type.is_float or isfinite(value) else None

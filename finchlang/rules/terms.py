@@ -1,0 +1,103 @@
+"""The terms of a sum in a loop, apart: a derived rule that distributes where this lets structure
+through (Looplets'23 Fig 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.looplets import Lookup
+from finchlang.rules.engine import Machine, State, Step, bounded, find_looplets, rule
+from finchlang.rules.expressions import type_of
+from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
+from finchlang.syntax import Assign, Call, Loop, Node
+from finchlang.walk import mentions
+
+
+@rule("Terms", is_derived=True)
+def terms(machine: Machine, term: Node, state: State) -> Step | None:
+    """i ∉ a, ⟨loop(i, ext, assign(s, g, a)), s⟩ → s'  ⟹
+    ⟨loop(i, ext, assign(s, g, g(a, E[access(looplet, i)]))), s⟩ →
+    ⟨loop(i, ext, assign(s, g, E[access(looplet, i)])), s'⟩
+
+    Products around the sum are distributed. Relies on: g is associative and commutative, and n times
+    a is one multiple of a, which a is collapsed to. Where there are only lookups the loop stays as it
+    is: it would be no shorter, and sums of small differences are more exact as they are."""
+    if not isinstance(term, Loop) or not isinstance(term.body, Assign) or bounded(term) is None:
+        return None
+    assign = term.body
+    group = _sum_of(operator(assign.op))
+    if group is None or not isinstance(assign.value, Call) or mentions(assign.target, term.index):
+        return None
+    if all(isinstance(x, Lookup) for x in find_looplets(term)):
+        return None
+    if type_of(assign.value) != type_of(Call(assign.op, (assign.target, assign.value))):
+        return None
+    constant, rest = split_terms(assign.value, group, lambda n: not mentions(n, term.index))
+    if constant is None or rest is None:
+        return None
+    parts = [Assign(assign.target, assign.op, v, span=assign.span) for v in (constant, rest)]
+    alone, left = (Loop(term.index, term.extent, part, span=term.span) for part in parts)
+    return left, machine.run(alone, state)
+
+
+def _sum_of(row: Operator | None) -> Operator | None:
+    """The operator g for which a reduction with `row` is the same as one for each operand of g; none
+    if n times the same is no multiple, but a power that may overflow."""
+    if row is None:
+        return None
+    group = row if row.associative and row.commutative else OPERATORS.get(row.group or "")
+    if group is None or row.name not in (group.name, group.undone_by):
+        return None
+    multiple = OPERATORS.get(row.repeated or "")
+    is_safe = row.idempotent or (multiple is not None and group.name in multiple.distributes_over)
+    return group if is_safe else None
+
+
+def split_terms(
+    node: Node, group: Operator, belongs: Callable[[Node], bool]
+) -> tuple[Node | None, Node | None]:
+    """(a, b) with `node` = g(a, b), where of the terms of `node` those that `belong` make a, the others
+    b; None for no terms. What distributes over g is distributed."""
+    if belongs(node):
+        return node, None
+    type = type_of(node)
+    if not isinstance(node, Call) or type is None:
+        return None, node
+    if is_inverse(node, group) and type_of(node.args[0]) == type:
+        parts = split_terms(node.args[0], group, belongs)
+        return tuple(p and inverse(group, p) for p in parts)  # type: ignore[return-value]
+    args = tuple(in_type(a, type) for a in node.args)
+    if len(args) != 2 or any(type_of(a) != type for a in args):
+        return None, node
+    node = Call(node.op, args, span=node.span)
+    undoing = is_undoing(node, group)
+    if undoing or is_named(node, group.name):
+        pairs = zip(*(split_terms(a, group, belongs) for a in node.args), strict=True)
+        return tuple(_sum(node, group, *pair) for pair in pairs)  # type: ignore[return-value]
+    return _distributed(node, group, belongs)
+
+
+def _sum(node: Call, group: Operator, a: Node | None, b: Node | None) -> Node | None:
+    """What is there of two operands of a sum or difference."""
+    if b is None:
+        return a
+    if a is None:
+        return inverse(group, b) if is_undoing(node, group) else b
+    return Call(node.op, (a, b), span=node.span)
+
+
+def _distributed(
+    node: Call, group: Operator, belongs: Callable[[Node], bool]
+) -> tuple[Node | None, Node | None]:
+    """f(a, g(b, c)) as f(a, b) and f(a, c), if a belongs where b does."""
+    row = operator(node.op)
+    assert row is not None
+    if group.name in row.distributes_over:
+        at = row.distributes_over[group.name]
+        for k, factor in enumerate(node.args):
+            if at in (None, 2 - k) and belongs(factor):
+                parts = split_terms(node.args[1 - k], group, belongs)
+                wrapped = (p and (factor, p) if k == 0 else p and (p, factor) for p in parts)
+                return tuple(w and Call(node.op, w, span=node.span) for w in wrapped)  # type: ignore
+    return None, node
