@@ -18,6 +18,7 @@ import finchlang.repl
 # Reading order = import order = data order. A module imports only modules of the rooms above its
 # own, or of its own room where the room is a package, or a list of helpers with their module.
 ROOMS: tuple[tuple[str, ...], ...] = (
+    ("locks",),
     ("disk_cache",),
     ("source",),
     ("types",),

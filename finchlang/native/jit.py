@@ -1,33 +1,27 @@
-"""From LLVM IR to code in memory: the pass pipeline, the code generator, the linker."""
+"""From LLVM IR to code in memory: the pass pipeline and the code generator."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from functools import cache
-from itertools import count
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 
 from finchlang.disk_cache import DiskCache, default_cache
 from finchlang.host.ir import Residual
 from finchlang.host.print import text
+from finchlang.locks import reentrant_lock
 from finchlang.native.abi import Layout, layout_of
 from finchlang.native.cache import key_of
 from finchlang.native.call import CALL, REPEAT, Again, built_in
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.runtime import SYMBOLS
+from finchlang.native.link import Linker
 from finchlang.native.target import target_machine
 
-_lock = threading.Lock()
-
-
-@cache
-def _linker() -> Any:
-    return llvm.create_lljit_compiler(target_machine())
+_lock = reentrant_lock()
 
 
 def _optimise(module: Any) -> None:
@@ -61,7 +55,15 @@ def _optimise(module: Any) -> None:
     options.slp_vectorization = False
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(target_machine(), options)
-    builder.getModulePassManager().run(module, builder)
+    _run(builder.getModulePassManager(), module, builder)
+
+
+def _run(passes: ModulePassManager, module: Any, builder: Any) -> None:
+    """Run passes, and free them: llvmlite's `close` finds a method that does nothing before the one
+    that frees them (45 KB for each module; seen in 0.50)."""
+    passes.run(module, builder)
+    NewPassManager._dispose(passes)
+    passes.detach()
 
 
 #: From so many lines of LLVM IR on, compiling in time matters more than how quick the code is.
@@ -82,7 +84,7 @@ def _optimise_briefly(module: Any) -> None:
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
-    passes.run(module, builder)
+    _run(passes, module, builder)
 
 
 def _module(source: str, optimised: bool = True) -> Any:
@@ -138,7 +140,7 @@ def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | N
 
 def _kernel(layout: Layout, code: bytes, name: str | None, cache: DiskCache | None) -> NativeKernel:
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
-    linked = _link(code, "entry", addresses)
+    linked = _kernels.link(code, "entry", addresses)
     entry = built_in(_procedure(CALL, cache), linked["entry"])
     return NativeKernel(layout, entry, linked, name)
 
@@ -160,6 +162,8 @@ def _kept(name: str, make: Callable[[], bytes], cache: DiskCache) -> bytes:
     return code
 
 
+#: procedures stay, and are linked apart from the kernels, which go
+_kernels, _library = Linker(), Linker()
 _procedures: dict[str, Any] = {}
 
 
@@ -173,7 +177,8 @@ def _procedure(name: str, cache: DiskCache | None) -> int:
 
         code = make() if cache is None else _kept(key_of("procedure", name), make, cache)
         called = {CALL: _procedure(CALL, cache)} if name == REPEAT else {}
-        _procedures[name] = _link(code, name, called)
+        # a signal's handler may have been here in between
+        _procedures.setdefault(name, _library.link(code, name, called))
     return _procedures[name][name]
 
 
@@ -181,14 +186,3 @@ def again(guard: int) -> Again:
     """What calls a kernel again if all is as the guard at an address says (`call.py`)."""
     with _lock:
         return built_in(_procedure(REPEAT, default_cache()), guard)
-
-
-_names = count(1)
-
-
-def _link(code: bytes, symbol: str, addresses: dict[str, int]) -> Any:
-    """Load object code that defines `symbol`; the code is there as long as the result is."""
-    library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    for name, address in {**SYMBOLS, **addresses}.items():
-        library.import_symbol(name, address)
-    return library.export_symbol(symbol).link(_linker(), f"library{next(_names)}")

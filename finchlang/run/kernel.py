@@ -6,7 +6,6 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
 from finchlang.host.residual import ResidualHost
+from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages

@@ -4,7 +4,6 @@ and the way from a tensor's arrays to them and back."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from finchlang.host.fold import ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Var
+from finchlang.locks import cached_property
 from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.types import Int64

@@ -81,7 +81,7 @@ class KernelBuilder:
     stands there, inside a string or an operator.
     """
 
-    source: Source
+    source = Source("", "")
     expression_at: Callable[[str, int, int], Node]
 
     # ---------------------------------------------------------------- helpers

@@ -6,12 +6,12 @@ import re
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import lark
 from lark import UnexpectedCharacters, UnexpectedToken
 
+from finchlang.locks import reentrant_lock
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
@@ -53,15 +53,18 @@ def is_incomplete(text: str) -> bool:
 # ----------------------------------------------------------------------------------------- parser
 
 _builder = Builder()
-_lock = RLock()  # the builder knows one text at a time
+_lock = reentrant_lock()  # the builder knows one text at a time
 
 
 def _parse(text: str, name: str, start: str) -> Any:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     source = Source(text, name)
     with _lock:
-        _builder.source = source
-        return _run(source, _without_block_comments(source), start)
+        before, _builder.source = _builder.source, source
+        try:
+            return _run(source, _without_block_comments(source), start)
+        finally:
+            _builder.source = before
 
 
 def _run(source: Source, text: str, start: str) -> Any:
