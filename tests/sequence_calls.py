@@ -178,7 +178,7 @@ def interrupt(world: World, rng: Random) -> None:
 
 
 def _interrupted(work: Callable[[], Any], kind: type[BaseException]) -> Any:
-    """What `work` gives or raises, which a signal interrupts from another thread."""
+    """What `work` gives or raises, which a signal interrupts."""
     running = True
 
     def handler(*_: Any) -> None:
@@ -186,15 +186,14 @@ def _interrupted(work: Callable[[], Any], kind: type[BaseException]) -> Any:
             raise kind
 
     old = signal.signal(signal.SIGALRM, handler)
-    raising = threading.Timer(0.004, lambda: signal.raise_signal(signal.SIGALRM))
-    raising.start()
+    signal.setitimer(signal.ITIMER_REAL, 0.004, 0.2)
     try:
         return work()
     except (Alarm, KeyboardInterrupt) as raised:
         return raised
     finally:
         running = False
-        raising.join()
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
 
 
