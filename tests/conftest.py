@@ -17,6 +17,9 @@ GOLDEN = Path(__file__).parent / "golden"
 #: a shell lets what it starts in the background ignore Ctrl-C, which tests send to themselves
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+#: every residual program is checked when it is made, and after each pass
+os.environ["FINCH_CHECK"] = "1"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from string import Formatter
 
 from finchlang.host import ir
@@ -28,6 +29,13 @@ def check(residual: Residual) -> None:
     - a Fail is of a known kind, with a `{}` for each value.
     """
     _Checker(residual).check()
+
+
+def verified(residual: Residual) -> Residual:
+    """`residual`, after `check` if FINCH_CHECK is 1 in the environment."""
+    if os.environ.get("FINCH_CHECK") == "1":
+        check(residual)
+    return residual
 
 
 class _Checker:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finchlang.host.fold import ONE, ZERO, op, split_sum
 from finchlang.host.ir import (
-    Buffer,
     Code,
+    Const,
     Expr,
-    Fill,
     For,
     Get,
     Let,
@@ -17,18 +15,10 @@ from finchlang.host.ir import (
     Op,
     Search,
     Set,
-    Sort,
     Stmt,
     Store,
-    Var,
-    While,
 )
 from finchlang.host.walk import walk
-
-
-def is_heavy(code: Code) -> bool:
-    """Whether one run of `code` may take long: it has a loop, or works on a range."""
-    return any(isinstance(s, (While, For, Fill, Sort)) for s in walk(code))
 
 
 def is_straight(code: Code) -> bool:
@@ -53,43 +43,6 @@ def indirect(code: Code) -> Iterator[Load | Store]:
             yield statement
         if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
             read.add(statement.variable)
-
-
-def forwarded_fills(code: Code) -> dict[int, Fill]:
-    """Loops that visit each entry of an array once, in order, right after it was filled: each step
-    may then fill its own entry, which stays in a register. By the loop's id, the fill that this
-    makes superfluous."""
-    found: dict[int, Fill] = {}
-    statements = code.statements
-    for number, fill in enumerate(statements):
-        if isinstance(fill, Fill) and fill.start is ZERO:
-            rest = (s for s in statements[number + 1 :] if _touches(s, fill.buffer))
-            loop = next(rest, None)
-            if isinstance(loop, For) and id(loop) not in found and _visits_each(loop, fill):
-                found[id(loop)] = fill
-    return found
-
-
-def _touches(statement: Stmt, buffer: Buffer) -> bool:
-    return any(getattr(s, "buffer", None) is buffer for s in walk(Code((statement,))))
-
-
-def _visits_each(loop: For, fill: Fill) -> bool:
-    """Whether step i of `loop`, from 1 to the number of entries filled, uses entry i - 1 only."""
-    if loop.start is not ONE or _resolved(loop.stop) != _resolved(fill.stop):
-        return False
-    place = op("sub", loop.variable, ONE)
-    uses = [s for s in walk(loop.body) if getattr(s, "buffer", None) is fill.buffer]
-    return all(isinstance(s, (Load, Store)) and s.index is place for s in uses)
-
-
-def _resolved(expr: Expr) -> tuple[Expr | None, int]:
-    """`expr` as a sum of an expression that no variable stands for, and a constant."""
-    base, constant = split_sum(expr)
-    while isinstance(base, Var) and base.definition is not None:
-        base, more = split_sum(base.definition)
-        constant += more
-    return base, constant
 
 
 #: operators that cost no more than a branch does
@@ -127,10 +80,12 @@ def runs_along_array(loop: For) -> bool:
         return expr is not loop.variable and expr not in inside
 
     def is_shifted(expr: Expr) -> bool:
-        """Whether `expr` is the loop's variable plus something that does not change."""
-        if not isinstance(expr, Op) or expr.name not in ("add", "sub"):
+        """Whether `expr` is the loop's variable, or a multiple, plus what does not change."""
+        if not isinstance(expr, Op) or expr.name not in ("add", "sub", "mul"):
             return expr is loop.variable
         left, right = expr.args
+        if expr.name == "mul":
+            return isinstance(right, Const) and right.value > 0 and is_shifted(left)
         if is_shifted(left):
             return is_fixed(right)
         return expr.name == "add" and is_fixed(left) and is_shifted(right)

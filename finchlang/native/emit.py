@@ -12,17 +12,13 @@ code fast:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from finchlang.host import ir
 from finchlang.host.ir import Code, Const, Residual, Stmt
+from finchlang.host.walk import is_heavy
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.analysis import (
-    forwarded_fills,
     is_cheap,
-    is_heavy,
     is_indirect,
     is_straight,
     runs_along_array,
@@ -33,7 +29,6 @@ from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_spread import Spreading
 from finchlang.native.function import Array
 from finchlang.native.module import Module
-from finchlang.native.partial_sums import partial_sum
 from finchlang.source import Bug
 from finchlang.types import Int64, Type
 
@@ -68,8 +63,6 @@ class _Function(Spreading):
     #: whether some loop reads entries apart or has few steps: then eight at a time are better than
     #: the usual four
     is_wide = False
-    #: see `forwarded_fills`, for the statements being emitted
-    forwarded: Mapping[int, ir.Fill] = MappingProxyType({})
 
     # -------------------------------------------------------------------------------- functions
 
@@ -130,16 +123,12 @@ class _Function(Spreading):
 
     def emit_code(self, code: Code) -> None:
         """The statements of `code`; what they bind is forgotten behind them."""
-        known, outer = len(self.bound), self.forwarded
-        self.forwarded = forwarded_fills(code)
-        superfluous = set(map(id, self.forwarded.values()))
+        known = len(self.bound)
         for statement in code.statements:
-            if id(statement) not in superfluous:
-                is_spread = self.begin_spreading(statement)
-                self.emit_statement(statement)
-                if is_spread:
-                    self.end_spreading()
-        self.forwarded = outer
+            is_spread = self.begin_spreading(statement)
+            self.emit_statement(statement)
+            if is_spread:
+                self.end_spreading()
         self.forget(known)
 
     def emit_statement(self, statement: Stmt) -> None:
@@ -237,13 +226,6 @@ class _Function(Spreading):
         self.start(behind)
 
     def emit_for(self, statement: ir.For) -> None:
-        apart = partial_sum(statement, self.loops[-1]) if self.loops else None
-        for part in apart or ():
-            self.emit_for_plainly(part) if isinstance(part, ir.For) else self.emit_statement(part)
-        if apart is None:
-            self.emit_for_plainly(statement)
-
-    def emit_for_plainly(self, statement: ir.For) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
         enter, end = self.labels("enter", "end")
         self.choose(self.new(f"icmp sle i64 {first}, {last}"), enter, end)
@@ -290,10 +272,6 @@ class _Function(Spreading):
         """One step of `loop`, at `i`."""
         known = len(self.bound)
         self.bind(loop.variable, i)
-        fill = self.forwarded.get(id(loop))
-        if fill is not None:
-            place = self.new(f"sub i64 {i}, 1")
-            self.store(fill.buffer, place, self.value(fill.value))
         self.loops.append(loop)
         self.emit_code(loop.body)
         self.loops.pop()
@@ -301,11 +279,15 @@ class _Function(Spreading):
 
     def hint(self, loop: ir.For) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""
+        if loop.is_plain:
+            return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
         if not self.is_procedure:
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
             if not is_short and not is_indirect(loop.body):
                 return ""
-            self.is_wide |= not is_heavy(loop.body)
+            if is_heavy(loop.body):
+                return self.module.loop_hint(unroll_disable="i1 1")
+            self.is_wide = True
         return self.module.short_loop(is_straight(loop.body))
 
     def emit_grow(self, statement: ir.Grow) -> None:

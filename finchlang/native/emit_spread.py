@@ -16,8 +16,8 @@ from dataclasses import fields
 from types import MappingProxyType
 
 from finchlang.host.ir import Buffer, Code, Expr, For, If, Load, Op, Stmt, Store, Var, While
-from finchlang.host.walk import walk
-from finchlang.native.analysis import indirect, is_heavy
+from finchlang.host.walk import is_heavy, walk
+from finchlang.native.analysis import indirect
 from finchlang.native.emit_ops import memory_type
 from finchlang.native.emit_polling import Polling
 from finchlang.native.function import Array

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Fail, For, Op, Residual, Var, While
-from finchlang.host.walk import walk
+from finchlang.host.walk import is_heavy, walk
 from finchlang.native.abi import layout_of
-from finchlang.native.analysis import is_heavy
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.source import Bug

@@ -10,6 +10,7 @@ from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 
 from finchlang.disk_cache import DiskCache, default_cache
 from finchlang.host.ir import Residual
+from finchlang.host.passes.pipeline import transform
 from finchlang.host.print import text
 from finchlang.locks import reentrant_lock
 from finchlang.native.abi import Layout, layout_of
@@ -25,7 +26,7 @@ _lock = reentrant_lock()
 
 
 def _optimise(module: Any) -> None:
-    """LLVM's O1 with the loop vectoriser and unrolling, without SLP.
+    """LLVM's O1 with vectorisers and unrolling.
 
     Measured on one core of a Xeon (AVX-512): milliseconds for passes and code generator.
 
@@ -37,14 +38,9 @@ def _optimise(module: Any) -> None:
     On the same arrays, for 16 workloads of tests/benchmarks, the code took 1.01 times as long as
     O2's in geometric mean (0.95 to 1.12), and O2's own measured once more 1.04 (0.94 to 1.13): what
     O1 lacks, global value numbering and jump threading, finds nothing that counts here. Without
-    unrolling it was 1.02. Of other choices, measured under O2, SpMV with 10,000 rows, 10 and 100
-    entries in each, relative to SciPy's time (CSC scatters, CSR gathers):
-
-        as it is                                      CSC 0.76 0.93   CSR 0.90 0.85
-        without unrolling                             CSC 0.95 0.96   CSR 0.82 0.85
-        without unrolling, prefer-no-gather           CSC 0.95 0.89   CSR 0.88 0.96
-        without unrolling, with SLP                   CSC 0.94 0.96   CSR 0.84 0.85
-        O1, no vectoriser                             CSC 0.95 0.96   CSR 1.03 1.32
+    unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of lanes
+    (`host/passes/lanes.py`): without it long rows take up to 1.2 times as long. It takes 2 % of the
+    time to compile.
 
     A dense inner product of 1000 entries is three times faster interleaved, so only gathering
     loops are not (`emit.py` marks them). An empty module takes 0.4 ms, and 1 ms to generate.
@@ -52,7 +48,7 @@ def _optimise(module: Any) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = True
     options.loop_interleaving = True
-    options.slp_vectorization = False
+    options.slp_vectorization = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(target_machine(), options)
     _run(builder.getModulePassManager(), module, builder)
@@ -98,13 +94,13 @@ def _module(source: str, optimised: bool = True) -> Any:
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
-    source = emit(with_journals(residual)[0])
+    source = emit(with_journals(transform(residual))[0])
     return str(_module(source)) if optimised else source
 
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    source = emit(with_journals(residual)[0])
+    source = emit(with_journals(transform(residual))[0])
     return _generator(source).emit_assembly(_module(source))
 
 
@@ -126,7 +122,7 @@ def compile_residual(residual: Residual, cache: DiskCache | None = None) -> Nati
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        noting, journals = with_journals(residual)
+        noting, journals = with_journals(transform(residual))
         code, name = _cached(noting, cache)
         return _kernel(layout_of(noting, journals), code, name, cache)
 

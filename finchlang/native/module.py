@@ -158,18 +158,10 @@ class Module:
 
     def short_loop(self, is_straight: bool) -> str:
         """A hint for a loop that often has few steps: one vector at a time, the last one with
-        lanes left out where the processor can do that.
+        lanes left out where the processor can do that (loops that gather are `host/passes/lanes.py`'s).
 
-        Milliseconds for 10,000 rows of CSR SpMV (AVX-512) with so many entries each: with a loop
-        for the rest behind the vectors, with lanes left out, and the expert's C.
-
-            at random, on average 3      0.101 0.043 0.102    each exactly 3    0.023 0.040 0.029
-                                 10      0.139 0.079 0.149                10    0.055 0.066 0.055
-                                 20      0.179 0.123 0.198                20    0.156 0.159 0.204
-                                100      0.630 0.590 0.688               100    0.650 0.573 0.606
-
-        What is saved are branches that depend on the length, which cannot be predicted. Likewise
-        a loop that `is_straight`, without loops or branches in it, is unrolled twice only, if it is
+        What is saved are branches that depend on the length, which cannot be predicted. Likewise a
+        loop that `is_straight`, without loops or branches in it, is unrolled twice only, if it is
         not vectorised: columns of two or three entries are then 1.1 (CSC) to 1.2 times faster (a
         stored triangle used twice) than with the usual four, and long ones as fast.
         """

@@ -16,6 +16,7 @@ from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
 from finchlang.host.residual import ResidualHost
+from finchlang.host.verify import verified
 from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
@@ -91,13 +92,14 @@ class Kernel:
         host = ResidualHost()
         with _no_collection():
             self._run_rules(host, None)
-        return Residual(
+        residual = Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
             tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
             tuple(cell for bound in self.bounds for cell in bound.outputs),
             host.code(),
         )
+        return verified(residual)
 
     # -------------------------------------------------------------------------------------- engines
 

@@ -36,7 +36,7 @@ from finchlang.host.ir import (
     Var,
     While,
 )
-from finchlang.host.walk import nested, rebuild, walk
+from finchlang.host.walk import nested, rewrite, walk
 from finchlang.types import Int64, UInt8
 
 #: The epochs of calls are 1 to this one; then `touched` is to be cleared, and they begin again.
@@ -96,7 +96,7 @@ def with_undo_log(residual: Residual) -> tuple[Residual, UndoLog]:
         return [statement]
 
     empty: list[Stmt] = [Store(writer.at, ZERO, ZERO) for writer in writers.values()]
-    body = Code((*empty, *rebuild(residual.body, noted).statements))
+    body = Code((*empty, *rewrite(residual.body, noted).statements))
     result = replace(residual, buffers=tuple(buffers), inputs=tuple(inputs), body=body)
     return result, UndoLog(tuple(logs), len(residual.inputs))
 

@@ -1,22 +1,46 @@
 /* Sparse matrix times vector: plain rows and columns, and one function for each structure. */
 #include <stdint.h>
 #include <string.h>
-#ifdef __AVX512F__
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
 typedef int64_t i64;
 typedef int32_t i32;
 
+/* Short rows entry by entry, long ones two vectors at a time. x is never gathered by one instruction:
+   that takes as long for one entry as for eight, and on many processors longer than single loads. */
+#ifdef __GNUC__
+__attribute__((optimize("no-tree-vectorize")))
+#endif
 void csr(i64 m, const i32 *restrict ptr, const i32 *restrict idx, const double *restrict val,
          const double *restrict x, double *restrict y)
 {
+#define X(k) x[idx[q + k]]
     for (i64 i = 0; i < m; i++) {
+        i64 q = ptr[i];
+        const i64 end = ptr[i + 1];
         double sum = 0;
-        for (i32 q = ptr[i]; q < ptr[i + 1]; q++)
-            sum += val[q] * x[idx[q]];
+#ifdef __AVX2__
+        if (end - q >= 8) {
+            __m256d some = _mm256_setzero_pd(), others = some;
+            for (; q + 8 <= end; q += 8) {
+                some = _mm256_fmadd_pd(_mm256_loadu_pd(val + q),
+                                       _mm256_set_pd(X(3), X(2), X(1), X(0)), some);
+                others = _mm256_fmadd_pd(_mm256_loadu_pd(val + q + 4),
+                                         _mm256_set_pd(X(7), X(6), X(5), X(4)), others);
+            }
+            some = _mm256_add_pd(some, others);
+            const __m128d half =
+                _mm_add_pd(_mm256_castpd256_pd128(some), _mm256_extractf128_pd(some, 1));
+            sum = _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+        }
+#endif
+        for (; q < end; q++)
+            sum += val[q] * X(0);
         y[i] = sum;
     }
+#undef X
 }
 
 void csc(i64 m, i64 n, const i32 *restrict ptr, const i32 *restrict idx,

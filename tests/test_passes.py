@@ -1,0 +1,154 @@
+"""Passes over residual programs: what each one changes, and that none changes what programs mean."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import ir_samples as samples
+import numpy as np
+import pytest
+from level_kernels import tensor
+
+from finchlang.host.execute import run_residual
+from finchlang.host.fold import ZERO, const, op
+from finchlang.host.ir import Expr, Fill, For, Residual, Store
+from finchlang.host.passes.initialisation import fuse_initialisation
+from finchlang.host.passes.lanes import LANES, take_lanes
+from finchlang.host.passes.pipeline import PASSES, transform
+from finchlang.host.passes.scalar_expansion import expand_scalars
+from finchlang.host.print import text
+from finchlang.host.verify import check
+from finchlang.host.walk import walk
+from finchlang.run.kernel import Kernel
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_kernel
+from finchlang.types import Int64
+
+VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
+BLOCKS = "Dense(SparseBlockList(Element(0.0)))"
+BY_ROW = "y .= 0; for i=_, j=_ y[i] += A[j, i] * x[j] end"
+BY_COLUMN = "y .= 0; for j=_, i=_ y[i] += A[i, j] * x[j] end"
+
+
+def kernel(program: str, **formats: str) -> Kernel:
+    known = {name: parse_format(format) for name, format in formats.items()}
+    return Kernel(parse_kernel(f"begin\n{program}\nend"), known)
+
+
+# ------------------------------------------------------------------------- each pass by itself
+
+
+def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
+    def sums_apart(program: str, format: str) -> bool:
+        residual = kernel(program, y=VECTOR, A=format, x=VECTOR).residual
+        return expand_scalars(residual) is not residual
+
+    assert sums_apart(BY_ROW, BLOCKS)
+    assert not sums_apart(BY_ROW.replace("+=", "<<min>>="), BLOCKS)
+    assert not sums_apart(BY_ROW, ROWS)
+    assert not sums_apart(BY_COLUMN, BLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("program", "is_fused"),
+    [
+        (BY_ROW, True),
+        (BY_COLUMN, False),
+        ("y .= 0; for k=1:2, i=_ y[i] += x[i] * k end", False),
+        ("y .= 0; for i=2:3 y[i] += coalesce(x[~i], 0) end", False),
+    ],
+)
+def test_a_fill_goes_into_the_loop_that_visits_each_entry(program: str, is_fused: bool) -> None:
+    residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).residual
+    fills = [s for s in walk(fuse_initialisation(residual).body) if isinstance(s, Fill)]
+    assert bool(fills) != is_fused
+
+
+@pytest.mark.parametrize(
+    ("program", "has_lanes"),
+    [
+        (BY_ROW, True),
+        (BY_COLUMN, False),  # goes to an entry that is read
+        ("y .= 0; for i=_, j=_ y[i] += A[j, i] end", False),  # gathers nothing
+        ("y .= 0; for i=_, j=_ if x[j] > 1 y[i] += A[j, i] end end", False),  # has a branch
+    ],
+)
+def test_what_gathers_and_accumulates_takes_lanes(program: str, has_lanes: bool) -> None:
+    residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).residual
+    loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, For) and s.is_plain]
+    assert len(loops) == 2 * has_lanes
+
+
+def test_a_row_is_stored_once() -> None:
+    residual = transform(kernel(BY_ROW, y=VECTOR, A=ROWS, x=VECTOR).residual)
+    stores = [s for s in walk(residual.body) if isinstance(s, Store)]
+    assert len(stores) == 1
+
+
+def test_lanes_read_and_write_nothing_where_there_is_nothing_to_do() -> None:
+    """The entry that a loop without steps would accumulate in need not be there."""
+    s = samples.Sample("empty")
+    host = s.host
+    y, idx, x, n = s.buffer("y"), s.buffer("idx", Int64), s.buffer("x"), s.input("n")
+
+    def entry(p: Expr) -> None:
+        s.add_at(y, n, host.load(x, host.load(idx, p)))
+
+    host.count(ZERO, op("sub", n, const(1)), entry)
+    laned = take_lanes(s.residual())
+    check(laned)
+    assert laned.body != s.residual().body
+    run_residual(laned, [np.zeros(0), np.zeros(0, np.int64), np.zeros(0)], [0])
+
+
+# ------------------------------------------------------------------------- what programs mean
+
+
+def data(case: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(case)
+    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, LANES), (5, 3 * LANES + 1)][case]
+    pick = lambda *shape: rng.integers(-4, 5, shape).astype(float)  # noqa: E731
+    return {"A": pick(n, m) * (rng.random((n, m)) < 0.7), "x": pick(n), "s": pick(n)}
+
+
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "rows": {"program": BY_ROW, "A": ROWS},
+    "rows in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": ROWS},
+    "products": {"program": "y .= 1; for i=_, j=_ y[i] *= A[j, i] * x[j] end", "A": ROWS},
+    "blocks": {"program": BY_ROW, "A": BLOCKS},
+    "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
+    "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
+    "coordinates": {"program": BY_ROW, "A": "SparseCOO{2}(Element(0.0))"},
+}
+CHOICES = [c for n in range(1, len(PASSES) + 1) for c in combinations(PASSES, n)]
+
+
+@pytest.mark.parametrize("passes", CHOICES, ids=lambda c: "+".join(p.__name__ for p in c))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_passes_alone_and_composed_change_no_result(name: str, passes: tuple) -> None:
+    program = PROGRAMS[name]
+    formats = {"y": VECTOR, "x": VECTOR, **{k: f for k, f in program.items() if k != "program"}}
+    for case in range(6):
+        found = []
+        for chosen in ((), passes):
+            made = kernel(program["program"], **formats)
+            made.__dict__["residual"] = transform(made.residual, chosen)
+            given = data(case)
+            size = max(given["A"].shape[1], 1)
+            tensors = {k: tensor(given[k], f) for k, f in formats.items() if k != "y"}
+            tensors["y"] = tensor(np.arange(1.0, size + 1), VECTOR)
+            if "A" in formats and given["A"].shape[1] == 0:
+                tensors["y"] = Tensor(VECTOR, 0)
+            made.run_residual([tensors[n] for n in made.tensors], [])
+            found.append(tensors["y"].to_numpy())
+        np.testing.assert_array_equal(*found)
+
+
+def test_passes_leave_other_programs_as_they_are() -> None:
+    def lines(residual: Residual) -> str:
+        return text(residual)
+
+    for residual in (samples.union(), samples.intersection()):
+        assert lines(transform(residual)) == lines(residual)
