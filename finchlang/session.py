@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.denote.denotation import denote
+from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.normalize import Format
+from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.handles import Handle, Handles, check_memory
 from finchlang.run.kernel import Kernel
 from finchlang.run.plans import MISSED, Plan, Site, yielded
@@ -44,7 +46,7 @@ class Observer:
     def kernel(self, event: KernelEvent) -> None:
         """A kernel was compiled, or found on disk, for formats it had not been run on before."""
 
-    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
+    def rule(self, applied: Applied) -> None:
         """The interpreter applied a rule."""
 
     def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
@@ -66,6 +68,10 @@ class KernelEvent:
     def residual(self) -> Any:
         """The residual program."""
         return self.compiled.residual
+
+    def stage(self, host: Host, tracer: Tracer) -> None:
+        """Run the rules on a recording host, telling of each step."""
+        self.compiled.run_rules(host, tracer)
 
     def llvm(self) -> str:
         """The optimised LLVM IR."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from textwrap import dedent, indent
 
 from finchlang import __version__, agreement
 from finchlang.agreement import SEMANTICS
+from finchlang.rules import table
 from finchlang.script.display import display_text, save_picture
 from finchlang.session import Observer, Session, read_script
 from finchlang.source import FinchError
@@ -17,7 +19,6 @@ from . import views
 from .report import BROKEN_PIPE, SUCCESS, USAGE, USER_ERROR, NobodyReads, report, write
 from .session import converse, read_all
 
-RULES = ("all", "paper")
 BANNER = f"finchlang {__version__}"
 
 
@@ -91,6 +92,14 @@ def _parser() -> ArgumentParser:
     normalize_.set_defaults(view=views.Passes)
     trace_ = command("trace", trace, "show each rule the interpreter applies, by its name")
     trace_.add_argument("--count", action="store_true", help="only totals, and the host's steps")
+    trace_.add_argument(
+        "--staged", action="store_true", help="stage the kernels, and show their residuals grow"
+    )
+    trace_.add_argument(
+        "--all",
+        action="store_true",
+        help="the rules for expressions too, and each Define of a loop",
+    )
     residual_ = command("residual", look, "show the residual program of each kernel")
     residual_.set_defaults(view=views.Residuals)
     llvm_ = command("llvm", look, "show the LLVM IR of each kernel")
@@ -104,6 +113,8 @@ def _parser() -> ArgumentParser:
         [("name", "the variable the tensor is bound to in the end")],
     )
     show_.add_argument("--png", metavar="OUT", help="write where it has entries as a picture too")
+    rules_ = commands.add_parser("rules", help="list the rules of the semantics, first to last")
+    rules_.set_defaults(command=list_rules)
     diff_ = command("diff", diff, "run a file in all four semantics and compare the results")
     diff_.add_argument(
         "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
@@ -111,11 +122,22 @@ def _parser() -> ArgumentParser:
     for sub in (run_, trace_, residual_, llvm_, asm_, show_):
         sub.add_argument(
             "--rules",
-            choices=RULES,
+            type=_rules,
             default="all",
-            help="with or without derived rules (%(default)s)",
+            metavar="RULES",
+            help="`all`, or `paper` without derived rules; `all-Break` leaves one out (%(default)s)",
         )
     return parser
+
+
+def _rules(text: str) -> str:
+    try:
+        table.rules(text)
+    except FinchError as error:
+        raise ArgumentTypeError(
+            f"{error.message} ({error.hint})" if error.hint else error.message
+        ) from None
+    return text
 
 
 def _tolerance(text: str) -> float:
@@ -158,12 +180,22 @@ def look(options: Namespace) -> int:
 
 def trace(options: Namespace) -> int:
     """`finch trace FILE`: every rule applied, or with --count how often which."""
-    if not options.count:
-        _look(options, "interpret", views.Trace())
-        return SUCCESS
-    counts = views.Counts()
-    _look(options, "interpret", counts)
-    print(counts.report())
+    if options.staged:
+        _look(options, "native", views.StagedTrace(options.all))
+    elif options.count:
+        counts = views.Counts(options.all)
+        _look(options, "interpret", counts)
+        print(counts.report())
+    else:
+        _look(options, "interpret", views.Trace(options.all))
+    return SUCCESS
+
+
+def list_rules(options: Namespace) -> int:
+    """`finch rules`: each rule with its name and statement, in their order of priority."""
+    for number, rule in enumerate(table.RULES, 1):
+        print(f"{number} {rule.name}{' (derived)' if rule.is_derived else ''}")
+        print(indent(dedent("    " + rule.statement).strip(), "    "), end="\n\n")
     return SUCCESS
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+from finchlang.host.execute import ExecutingHost
+from finchlang.host.growth import GrowingHost
+from finchlang.host.ir import Expr
 from finchlang.host.print import text as listing
+from finchlang.rules.engine import Applied, Kind
 from finchlang.session import KernelEvent, Observer
-from finchlang.syntax import Node
+from finchlang.syntax import Loop, Node
 from finchlang.text.print import pretty
 
 
@@ -46,26 +50,71 @@ class Assembly(Observer):
 
 
 class Trace(Observer):
-    """Each rule applied, with the term before (`-`) and after (`+`) it (`finch trace`); what an arm
-    of a branch or the body of a loop begins with is shown once (`=`)."""
+    """Each step, with the term before (`-`) and after (`+`) it (`finch trace`). The premises of a step
+    come before it, deeper; the rule they belong to is announced above them. Iterations are marked
+    with the coordinate they begin at: `Loop [i = 3]`. `all` shows the rules for expressions too."""
 
     traces = True
 
-    def __init__(self) -> None:
+    def __init__(self, all: bool = False) -> None:
+        self.all = all
         self.number = 0
 
     def kernel(self, event: KernelEvent) -> None:
         self.number = 0
         print(_title(event))
 
-    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
+    def rule(self, applied: Applied) -> None:
+        if applied.kind == Kind.EXPRESSION and not self.all:
+            return
+        pad = "  " * (applied.depth - 1)
+        mark = (
+            "" if applied.at is None else f" [{_index(applied.before)} = {self.shown(applied.at)}]"
+        )
+        if applied.kind == Kind.PREMISE:
+            print(f"{pad}{applied.name}{mark}: its premise")
+            return
         self.number += 1
-        pad = "  " * (depth - 1)
-        print(f"{pad}{self.number} {name}")
-        terms = (("=", before),) if before is after else (("-", before), ("+", after))
-        for sign, term in terms:
-            for line in pretty(term).splitlines() if term is not None else ():
+        print(f"{pad}{self.number} {applied.name}{mark}")
+        for sign, term in (("-", applied.before), ("+", applied.after)):
+            for line in pretty(term).splitlines():
                 print(f"{pad}  {sign} {line}".rstrip())
+
+    def shown(self, at: Expr) -> str:
+        """The coordinate an iteration begins at, as the interpreter knows it."""
+        return str(ExecutingHost().evaluate(at))
+
+
+def _index(term: Node) -> str:
+    return term.index.name if isinstance(term, Loop) else "at"
+
+
+class StagedTrace(Trace):
+    """The same steps when the kernel is staged, and after each what has been added to its residual
+    (`|`), all of which together is the residual (`finch trace --staged`)."""
+
+    traces = False
+
+    def __init__(self, all: bool = False) -> None:
+        super().__init__(all)
+        self.grown: list[str] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        super().kernel(event)
+        event.stage(GrowingHost(self.grown.append), self.rule)
+        self.flush("")
+
+    def rule(self, applied: Applied) -> None:
+        super().rule(applied)
+        self.flush("  " * (applied.depth - 1))
+
+    def flush(self, pad: str) -> None:
+        for line in self.grown:
+            print(f"{pad}  | {line}")
+        self.grown.clear()
+
+    def shown(self, at: Expr) -> str:
+        return repr(at)
 
 
 class Counts(Observer):
@@ -73,12 +122,14 @@ class Counts(Observer):
 
     traces = True
 
-    def __init__(self) -> None:
+    def __init__(self, all: bool = False) -> None:
+        self.all = all
         self.rules: Counter[str] = Counter()
         self.steps: Counter[str] = Counter()
 
-    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
-        self.rules[name] += 1
+    def rule(self, applied: Applied) -> None:
+        if applied.kind == Kind.STEP or (self.all and applied.kind == Kind.EXPRESSION):
+            self.rules[applied.name] += 1
 
     def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
         self.steps.update(steps)

@@ -15,7 +15,7 @@ from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Code, Expr, Var
 from finchlang.host.residual import ResidualHost
-from finchlang.rules.engine import Machine, State
+from finchlang.rules.engine import Applied, Kind, Machine, State
 from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
 from finchlang.source import FinchError
@@ -130,8 +130,8 @@ class Setup:
             bound.enter(host)
         tensors = {**self.tensors, **{n: b.fiber for n, b in bounds.items()}}
 
-        def tracer(name: str, before: Node, after: Node | None, depth: int) -> None:
-            trace[name] += 1
+        def tracer(applied: Applied) -> None:
+            trace[applied.name] += applied.kind == Kind.STEP
 
         Machine(rules(self.which), tracer).run(self.program(), State.before(host, tensors))
 

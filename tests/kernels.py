@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.host.ir import Residual
+from finchlang.rules.engine import Applied, Kind
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
-from finchlang.syntax import Node
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.print import pretty
 
@@ -31,12 +31,13 @@ class Watch(Observer):
     def kernel(self, event: KernelEvent) -> None:
         self.events.append(event)
 
-    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
-        self.rules[name] += 1
-        pad = "  " * (depth - 1)
-        self.lines.append(f"{pad}{name}")
-        shown = pretty(after).splitlines() if after is not None else []
-        self.lines.extend(f"{pad}  | {line}" for line in shown)
+    def rule(self, applied: Applied) -> None:
+        if applied.kind != Kind.STEP:
+            return
+        self.rules[applied.name] += 1
+        pad = "  " * (applied.depth - 1)
+        self.lines.append(f"{pad}{applied.name}")
+        self.lines.extend(f"{pad}  | {line}" for line in pretty(applied.after).splitlines())
 
     def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
         self.steps.update(steps)

@@ -356,7 +356,7 @@ class Late(Observer):
     def __init__(self) -> None:
         self.left = 30
 
-    def rule(self, name: str, before: Any, after: Any, depth: int) -> None:
+    def rule(self, applied: Any) -> None:
         self.left -= 1
         if self.left == 0:
             Falling()

@@ -262,7 +262,7 @@ end
 
 def test_trace_numbers_and_names_the_rules(spmv: str, capsys) -> None:
     assert main(["trace", spmv]) == 0
-    rules = re.findall(r"^ *(\d+) (\w+)$", capsys.readouterr().out, re.MULTILINE)
+    rules = re.findall(r"^ *(\d+) (\w+)(?: \[\w = \d+\])?$", capsys.readouterr().out, re.MULTILINE)
     assert [int(number) for number, _ in rules] == list(range(1, len(rules) + 1))
     assert {"Block", "Declare", "Loop", "Unfurl", "Assign", "Freeze"} <= {name for _, name in rules}
 
@@ -270,7 +270,7 @@ def test_trace_numbers_and_names_the_rules(spmv: str, capsys) -> None:
 @pytest.mark.parametrize("rules", ("all", "paper"))
 def test_trace_counts_what_it_shows(rules: str, spmv: str, capsys) -> None:
     assert main(["trace", spmv, "--rules", rules]) == 0
-    shown = re.findall(r"^ *\d+ (\w+)$", capsys.readouterr().out, re.MULTILINE)
+    shown = re.findall(r"^ *\d+ (\w+)(?: \[\w = \d+\])?$", capsys.readouterr().out, re.MULTILINE)
     assert main(["trace", spmv, "--count", "--rules", rules]) == 0
     tables = capsys.readouterr().out.split("\n\n")
     counted = dict(line.split() for line in tables[0].splitlines()[1:])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from finchlang import Scalar, Session, Tensor
+from finchlang.rules.engine import Kind
 from finchlang.session import Observer
 
 BLOCKS = np.array([0, 1, 2, 0, 0, 3, 0, 4, 5, 6, 0, 0], float)
@@ -30,8 +31,8 @@ class Witness(Observer):
         self.rules: Counter[str] = Counter()
         self.steps = self.searching = 0
 
-    def rule(self, name: str, *_: Any) -> None:
-        self.rules[name] += 1
+    def rule(self, applied: Any) -> None:
+        self.rules[applied.name] += applied.kind == Kind.STEP
 
     def finished(self, event: Any, steps: Counter[str]) -> None:
         self.steps, self.searching = steps.total(), steps["search"]

@@ -379,8 +379,8 @@ def test_the_tracer_is_told_every_step() -> None:
     loop = Loop(Index("i"), Extent(Literal(1), Literal(3)), EMPTY)
     program = Block((Sieve(Literal(True), EMPTY), loop))
 
-    def tracer(name: str, before: Any, after: Any, depth: int) -> None:
-        told.append((name, before, after, depth))
+    def tracer(applied: Any) -> None:
+        told.append((applied.name, applied.before, applied.after, applied.depth))
 
     Machine(rules(), tracer).run(program, state())
     assert told[0][1] is program

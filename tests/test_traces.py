@@ -3,8 +3,10 @@ common kernels become."""
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,14 @@ import pytest
 import scipy.sparse
 from kernels import Watch, kernel, run_congruent
 
+from finchlang.host.execute import ExecutingHost
+from finchlang.host.fold import const
+from finchlang.host.growth import GrowingHost
+from finchlang.host.ir import Const
 from finchlang.host.print import text
-from finchlang.session import Session
-from finchlang.syntax import Node
+from finchlang.rules.engine import Applied, Kind
+from finchlang.session import Observer, Session
+from finchlang.syntax import EMPTY
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.print import pretty
 
@@ -43,28 +50,35 @@ for j = 1:size(A, 2)
 end
 @freeze(s)"""
 
-#: step of Fig 18: the rule, and what the term looks like after it (after the rule alone if it runs
-#: nothing else)
+#: step of Fig 18: the rule (`its premise:` where what stands above it begins), and what is left
 STEPS = [
     (2, "Declare", r"\A\Z"),
     (3, "Unfurl", r"if Lookup\(\.\.\.\)\[i, j\]\n +s\[\] \+= Lookup\(\.\.\.\)\[i, j\]"),
+    (4, "Loop", r"\Alet j = j_1\n"),  # "We insert a for-loop"
+    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= Lookup\(\.\.\.\)\[i, j_1\]"),
     (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= SparseList\S*@\S+ \S+\[i\]"),
     (5, "Unfurl", r"if Sequence\(\.\.\.\)\[i\]\n +s\[\] \+= Thunk\(\.\.\.\)\[i\]"),
     (6, "Thunk", r"if Sequence\(\.\.\.\)\[i\]\n +s\[\] \+= Sequence\(\.\.\.\)\[i\]"),
+    (7, "Sequence, its premise:", r"if Sequence\(\.\.\.\)\[i\]"),
     (7, "Phase", r"for i = \S+:stop_\d\n +if Run\(.*[Tt]rue.*\)\[i\]"),
     (8, "Run", r"if Bool\(true\)\[\]"),
     (9, "Simplify", r"\Afor i = \S+:stop_\d\n +s\[\] \+= Sequence\(\.\.\.\)\[i\]\nend"),
     (10, "StepperSeek", r"s\[\] \+= Stepper\(\.\.\.\)\[i\]"),
+    (10, "StepperNext, its premise:", r"\Afor i = at_\d:stop_\d\n +s\[\] \+= Stepper"),
     (11, "Thunk", r"for i = at_\d:stop_\d\n +s\[\] \+= Spike\(\.\.\.\)\[i\]"),
+    (11, "Spike", r"\[\] \+= Run\(.*\)\[i\]\nend\n(.*\n)*.*s\[\] \+= Spike\(\.\.\.\)\[i\]"),
     (11, "Run", r"for i = at_\d:\S+ \S+\n +s\[\] \+= Float64\(0.0\)\[\]"),
     (12, "Simplify", r"\A\Z"),  # adding 0 does nothing
+    (11, "Spike", r"\Afor i = stop_\d:stop_\d\n +s\[\] \+= Element\(0.0\)@q_\d\[\]"),
+    (12, "Simplify", r"\As\[\] \+= Element\(0.0\)@q_\d\[\]\Z"),
     (12, "Assign", r"\A\Z"),  # the spike's end: A.lvl.lvl.val[q] is added
+    (10, "StepperNext", r"\Afor i = add\(stop_\d, 1::Int64\):stop_\d\n"),
+    (7, "Sequence", r"\[i\]"),
     (8, "Run", r"if Bool\(false\)\[\]"),
     (9, "Simplify", r"\A\Z"),  # the part below the diagonal is gone
+    (4, "Loop", r"\Alet j = j_1\n"),
     (13, "Freeze", r"\A\Z"),
 ]
-#: rules told of after all that they run: the whiles and blocks that hold the steps above
-AROUND = ("Sequence", "StepperNext", "Spike", "Loop", "Block")
 
 
 class Kept(Watch):
@@ -74,9 +88,11 @@ class Kept(Watch):
         super().__init__()
         self.told: list[tuple[str, str]] = []
 
-    def rule(self, name: str, before: Node, after: Node | None, depth: int) -> None:
-        super().rule(name, before, after, depth)
-        self.told.append((name, "" if after is None else pretty(after)))
+    def rule(self, applied: Applied) -> None:
+        super().rule(applied)
+        if applied.kind != Kind.EXPRESSION:
+            premise = ", its premise:" if applied.kind == Kind.PREMISE else ""
+            self.told.append((applied.name + premise, pretty(applied.after)))
 
 
 def trace(which: str) -> Kept:
@@ -89,16 +105,17 @@ def trace(which: str) -> Kept:
     return watch
 
 
-def test_the_upper_triangle_goes_through_the_steps_of_the_paper() -> None:
+def test_the_upper_triangle_goes_through_the_steps_of_the_paper(golden: Golden) -> None:
     watch = trace("paper")
     assert pretty(watch.events[0].compiled.normalized.program) == NORMALISED  # step 1
     told = iter(watch.told)
+    lines = [f"step 1: normalisation\n{NORMALISED}"]
     for step, name, after in STEPS:
-        assert any(rule == name and re.search(after, term) for rule, term in told), (
-            f"step {step}: {name} giving {after}"
-        )
+        found = next(((n, term) for n, term in told if n == name and re.search(after, term)), None)
+        assert found is not None, f"step {step}: {name} giving {after}"
+        lines.append(f"step {step}: {name}\n{found[1]}".rstrip())
     assert next(told, None) is None  # Freeze is the last
-    assert set(watch.rules) >= {*AROUND, *(name for _, name, _ in STEPS)}
+    golden("trace/figure_18.txt", "\n\n".join(lines) + "\n")
 
 
 def test_the_trace_of_the_upper_triangle(golden: Golden) -> None:
@@ -109,6 +126,117 @@ def test_the_trace_with_derived_rules(golden: Golden) -> None:
     watch = trace("all")
     assert watch.rules["Positions"] == 2 and watch.rules["StepperNext"] == 0
     golden("trace/upper_triangle_derived.txt", "\n".join(watch.lines) + "\n")
+
+
+# ------------------------------------------------------------------------------- steps and premises
+
+
+def applications(body: str, values: dict[str, Any], which: str = "paper") -> list[Applied]:
+    """All that a tracer is told of while a kernel is interpreted; iterations with the coordinate that
+    they begin at, as a constant."""
+    told: list[Applied] = []
+    host = ExecutingHost()
+
+    class Told(Observer):
+        traces = True
+
+        def rule(self, applied: Applied) -> None:
+            at = None if applied.at is None else const(host.evaluate(applied.at))
+            told.append(replace(applied, at=at))
+
+    session = Session("interpret", which, observer=Told())
+    for name, value in values.items():
+        session[name] = value
+    session.run(kernel(body))
+    return told
+
+
+def started(told: list[Applied], name: str) -> list[int]:
+    """Where the iterations of a rule began."""
+    steps = [a.at for a in told if a.name == name and a.kind == Kind.STEP]
+    return [at.value for at in steps if isinstance(at, Const)]
+
+
+def test_there_is_a_loop_for_each_iteration_and_a_stepper_next_for_each_step() -> None:
+    dense = np.zeros(9)
+    dense[[1, 4, 5]] = 1.0
+    values = {"x": Tensor.from_numpy(dense, SPARSE), "d": np.ones(4), "s": Scalar(0.0)}
+    told = applications("s .= 0\nfor j = _\nfor i = _\ns[] += d[j] * x[i]\nend\nend", values)
+    assert started(told, "Loop") == [1, 2, 3, 4]
+    assert started(told, "StepperNext") == [1, 3, 6] * 4
+    derived = applications("s .= 0\nfor i = _\ns[] += x[i]\nend", values, "all")
+    assert started(derived, "Loop") == [2, 5, 6]  # by position: those that are stored
+    empty = applications("s .= 0\nfor i = 3:2\ns[] += i\nend", values)
+    assert started(empty, "Loop") == []
+
+
+def test_jumpers_step_too() -> None:
+    one, other = np.zeros(30), np.zeros(30)
+    one[[2, 9, 20]], other[[2, 20, 21, 22]] = 1.0, 1.0
+    values = {
+        "x": Tensor.from_numpy(one, SPARSE),
+        "y": Tensor.from_numpy(other, SPARSE),
+        "s": Scalar(0.0),
+    }
+    told = applications("s .= 0\nfor i = _\ns[] += x[gallop(i)] * y[gallop(i)]\nend", values)
+    assert started(told, "Jumper") == [1, 4]  # the last of x is at 21
+
+
+@pytest.mark.parametrize("which", ["all", "paper"])
+def test_premises_come_before_conclusions(which: str) -> None:
+    """What is told deeper belongs to the next step that is less deep; every announced premise is
+    followed by its step, and of two steps of one run the second begins with what the first left."""
+    for body, values, _, _ in KERNELS.values():
+        told = applications(body, copy.deepcopy(values), which)
+        announced: list[tuple[str, int]] = []
+        left: dict[int, Any] = {}
+        for applied in told:
+            if applied.kind == Kind.EXPRESSION:
+                assert applied.depth > 1
+            elif applied.kind == Kind.PREMISE:
+                announced.append((applied.name, applied.depth))
+            else:
+                if announced and (applied.name, applied.depth) == announced[-1]:
+                    announced.pop()
+                assert not announced or applied.depth > announced[-1][1]
+                before = left.get(applied.depth)
+                if applied.at is None and before is not None and before != EMPTY:
+                    assert applied.before == before, applied.name
+                left[applied.depth] = applied.after
+                left = {depth: term for depth, term in left.items() if depth <= applied.depth}
+                if applied.at is not None:  # the loop in hand goes on at its own depth
+                    del left[applied.depth]
+        assert not announced
+
+
+def test_expressions_and_the_defines_of_loops_are_told_apart() -> None:
+    told = applications(UPPER, upper_input())
+    names = {a.name for a in told if a.kind == Kind.EXPRESSION}
+    assert names == {"Define", "Literal", "Value", "Call"}
+    at = [k for k, a in enumerate(told) if a.name == "Loop"]
+    assert len(at) == 2 and all(told[k + 1].name == "Define" for k in at)
+
+
+def test_the_residual_grows_to_what_it_is() -> None:
+    """The lines told while staging are the residual program, whatever it is made of."""
+    for which in ("all", "paper"):
+        for body, values, _, _ in KERNELS.values():
+            watch = Watch()
+            session = Session("interpret", which, observer=watch)
+            for name, value in values.items():
+                session[name] = copy.deepcopy(value)
+            session.run(kernel(body))
+            (event,) = watch.events
+            grown: list[str] = []
+            event.stage(GrowingHost(grown.append), lambda applied: None)
+            body_lines = text(event.residual).splitlines()[1:-1]
+            shown = [line[4:] for line in body_lines if not line.startswith("    return")]
+            assert [without_numbers(x) for x in grown] == [without_numbers(x) for x in shown]
+
+
+def without_numbers(line: str) -> str:
+    """A line whose variables have no numbers: a listing numbers them in its own way."""
+    return re.sub(r"(_\d+)+\b", "", line)
 
 
 # --------------------------------------------------------------------------------------- residuals

@@ -37,18 +37,18 @@ def text(residual: Residual) -> str:
     cell is first set). Equal names are told apart by numbers in the order of first appearance, so
     the listing does not depend on how a residual came about, and equal listings mean the same.
     """
-    return _Listing(residual).text()
+    return Listing().text(residual)
 
 
-class _Listing:
-    def __init__(self, residual: Residual):
-        self.residual = residual
+class Listing:
+    """The lines listed so far, and the names used in them."""
+
+    def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[Any, str] = {}
         self.used: set[str] = set()
 
-    def text(self) -> str:
-        residual = self.residual
+    def text(self, residual: Residual) -> str:
         buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
         inputs = [f"{self.name(v)}: {v.type}" for v in residual.inputs]
         head = f"kernel {residual.name}({', '.join(buffers)}; {', '.join(inputs)})"

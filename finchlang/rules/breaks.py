@@ -19,7 +19,17 @@ from finchlang.algebra import operator
 from finchlang.host.fold import add, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.rules.engine import Machine, State, accesses_in, drop, if_not_empty, with_bounds
+from finchlang.rules.engine import (
+    Machine,
+    State,
+    Step,
+    accesses_in,
+    bounded,
+    drop,
+    if_not_empty,
+    rule,
+    with_bounds,
+)
 from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
@@ -43,6 +53,10 @@ from finchlang.walk import replace, rewrite_bottom_up, walk
 Region = Callable[[Expr], Expr]
 #: `rest(term, start)` does what is left of a loop, of which `term` is left, from `start` on
 Rest = Callable[[Loop, Expr], None]
+
+
+#: the name of the rule
+BREAK = "Break"
 
 
 @dataclass(frozen=True)
@@ -69,12 +83,17 @@ class _Undecided(Level):
 
     is_leaf: ClassVar[bool] = True
 
+    def __str__(self) -> str:
+        return f"undecided({self.trigger.name.name})"
+
     def read(self, host: Host, fiber: Fiber) -> Node:
         return Value(op("not", self.trigger.condition(host)))
 
 
-def triggers(term: Loop, state: State) -> list[Trigger]:
+def triggers(machine: Machine, term: Loop, state: State) -> list[Trigger]:
     """The short-circuit scalars that one step of a loop may decide for all that follow."""
+    if BREAK not in machine.names:
+        return []
     scalars = {
         name: fiber
         for name, fiber in state.tensors.items()
@@ -136,24 +155,35 @@ def without(body: Node, group: list[Trigger]) -> Node:
 _FEW = 2
 
 
-def guarded(term: Loop, state: State) -> Loop:
-    """A loop in which, if there are many short-circuit scalars, the reductions into each are left
-    out once it is decided; `term` itself if there is none to guard."""
-    found = triggers(term, state)
+@rule(BREAK, steps=(BREAK,))
+def early_break(machine: Machine, term: Node, state: State) -> Step | None:
+    """⟨⟨decided(op, e(s)), t⟩⟩ ⇒ true  ⟹
+    ⟨loop(i, extent(a, b), E[assign(access(s), op, rhs)]), s⟩ → ⟨loop(i, extent(a, b), E[block()]), s⟩
+
+    s being a short-circuit scalar whose value no `op` changes any more. It is asked before each step
+    of a loop, by the rules that take the steps (`run_regions`). For more than two scalars, once:
+    loop(i, ext, E[assign(access(s), op, rhs)]) →
+    loop(i, ext, E[sieve(!decided(op, e(s)), assign(access(s), op, rhs))])"""
+    if bounded(term) is None:
+        return None
+    assert isinstance(term, Loop)
+    found = triggers(machine, term, state)
     if len(found) <= _FEW:
-        return term
+        return None
     guards = {trigger.name: trigger.guard() for trigger in found}
     known = [a.tensor.level for a in accesses_in(term.body) if isinstance(a.tensor, Fiber)]
     for level in known:
         if isinstance(level, _Undecided):
             guards.pop(level.trigger.name, None)
+    if not guards:
+        return None
 
     def guard(node: Node) -> Node:
         if isinstance(node, Assign) and node.target.tensor in guards:
             return Sieve(guards[node.target.tensor], node, span=node.span)
         return node
 
-    return replace(term, body=rewrite_bottom_up(guard, term.body)) if guards else term
+    return replace(term, body=rewrite_bottom_up(guard, term.body)), state
 
 
 def _grouped(found: list[Trigger]) -> list[list[Trigger]]:
@@ -176,7 +206,7 @@ def run_regions(
     if at_most(last, first):  # at most one coordinate
         if_not_empty(state, first, last, lambda: drop(region(first)))
         return
-    waiting = _grouped(triggers(term, state))
+    waiting = _grouped(triggers(machine, term, state))
     cell = host.cell(first, "at")
 
     def again(left: Loop, start: Expr) -> None:
@@ -185,7 +215,8 @@ def run_regions(
     def leave(group: list[Trigger], start: Expr) -> None:
         body = without(term.body, group)
         left = Loop(term.index, term.extent, body, span=term.span)
-        machine.note("Break", term, EMPTY if body == EMPTY else left)
+        after = EMPTY if body == EMPTY else with_bounds(left, start, last)
+        machine.tell(BREAK, lambda: (with_bounds(term, start, last), after), start)
         if body != EMPTY:
             (rest or again)(left, start)
         host.set(cell, add(last, 1))

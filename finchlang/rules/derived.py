@@ -9,6 +9,7 @@ from finchlang.host.fold import add, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Looplet, Positions, Regions, Stepper
 from finchlang.rules.breaks import run_regions, triggers
+from finchlang.rules.context import Context
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -17,15 +18,13 @@ from finchlang.rules.engine import (
     find_looplets,
     put,
     rule,
-    with_bounds,
 )
 from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.rules.simplify import simplify
-from finchlang.syntax import EMPTY, Loop, Node, Value
-from finchlang.walk import substitute
+from finchlang.syntax import EMPTY, Extent, Index, Loop, Node, Value
 
 
-@rule("Positions", is_derived=True)
+@rule("Positions", is_derived=True, steps=("Positions",))
 def positions(machine: Machine, term: Node, state: State) -> Step | None:
     """loop(i, extent(a, b), E[stepper over spikes at positions p..q - 1]) →
     loop(k, extent(p', q' - 1), E[tail(k)][i ↦ coordinate(k)])
@@ -44,14 +43,17 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
 
     def once(loop: Loop, q: Expr) -> None:
         i = known.coordinate(host, q)
-        body = put(loop.body, {id(stepper): known.tail(host, q, i)}, consume=True)
-        machine.run(substitute(body, {loop.index: Value(i)}), state.inside())
+        body = Context(loop, (stepper,)).at(i, known.tail(host, q, i))
+        machine.tell("Loop", lambda: (loop, body), i)
+        machine.run(body, state.inside())
 
-    _over(machine, term, state, first, sub(end or known.stop, 1), once)
+    last = sub(end or known.stop, 1)
+    machine.tell("Positions", lambda: (term, _by_position(term, first, last)))
+    _over(machine, term, state, first, last, once)
     return EMPTY, state
 
 
-@rule("Regions", is_derived=True)
+@rule("Regions", is_derived=True, steps=("Regions",))
 def regions(machine: Machine, term: Node, state: State) -> Step | None:
     """loop(i, extent(a, b), E[stepper over regions at positions p..q - 1]) →
     loop(k, extent(p', q'), loop(i, extent(max(a, first(k)), min(b, last(k))), E[body(k)]))
@@ -69,11 +71,19 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
 
     def once(loop: Loop, q: Expr) -> None:
         begin, end, body = known.region(host, q)
-        inside = with_bounds(loop, greater(start, begin), lesser(stop, end))
-        machine.run(put(inside, {id(stepper): body}), state)
+        inside = Context(loop, (stepper,)).over(greater(start, begin), lesser(stop, end))[body]
+        machine.tell("Loop", lambda: (loop, inside), begin)
+        machine.run(inside, state)
 
-    _over(machine, term, state, first, last if end is None else lesser(last, end), once)
+    last = last if end is None else lesser(last, end)
+    machine.tell("Regions", lambda: (term, _by_position(term, first, last)))
+    _over(machine, term, state, first, last, once)
     return EMPTY, state
+
+
+def _by_position(term: Loop, first: Expr, last: Expr) -> Loop:
+    """A loop over positions in place of coordinates, to be looked at."""
+    return Loop(Index("q"), Extent(Value(first), Value(last)), term.body)
 
 
 def _sole_stepper(term: Node) -> Stepper | None:
@@ -121,7 +131,7 @@ def _over(
     def rest(left: Loop, start: Expr) -> None:
         _over(machine, left, state, start, last, once)
 
-    if triggers(term, state):
+    if triggers(machine, term, state):
         run_regions(machine, term, state, first, last, part, rest)
     else:
         state.host.count(first, last, lambda q: once(term, q), "q")

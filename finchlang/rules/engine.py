@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from enum import Enum
+from typing import Any
 
 from finchlang.host.fold import compare, const
 from finchlang.host.interface import Host
@@ -72,11 +73,14 @@ Step = tuple[Node, State]
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A row of the rule table."""
+    """A row of the rule table. `steps` names the steps of the semantics that it tells of itself, if
+    it takes several of them at once or depends on what the host decides; the engine tells of all
+    others."""
 
     name: str
     apply: Callable[[Machine, Node, State], Step | None]
     is_derived: bool = False
+    steps: tuple[str, ...] = ()
 
     @property
     def statement(self) -> str:
@@ -84,16 +88,37 @@ class Rule:
         return self.apply.__doc__ or ""
 
 
-def rule(name: str, is_derived: bool = False) -> Callable[[Callable[..., Any]], Rule]:
+def rule(
+    name: str, is_derived: bool = False, steps: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Rule]:
     """Make a function the rule called `name`."""
-    return lambda function: Rule(name, function, is_derived)
+    return lambda function: Rule(name, function, is_derived, steps)
 
 
-class Tracer(Protocol):
-    """Is told of each rule that was applied: its name, the term before, and the term after (None
-    once the rule has run it to the end)."""
+class Kind(Enum):
+    """What a tracer may be told of."""
 
-    def __call__(self, name: str, before: Node, after: Node | None, depth: int) -> None: ...
+    STEP = "a statement's rule"
+    PREMISE = "a rule of which a premise is run next; the step comes after it"
+    EXPRESSION = "a rule for expressions, or a Define that Loop has made"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A rule was applied to `before`, and `after` is left. `depth` counts the premises around it, its
+    own come before it, one deeper. `at` is where an iteration begins, if the rule has iterations."""
+
+    name: str
+    before: Node
+    after: Node
+    depth: int
+    at: Expr | None = None
+    kind: Kind = Kind.STEP
+
+
+Tracer = Callable[[Applied], None]
+#: makes the terms before and after a step: for tracers alone
+Terms = Callable[[], tuple[Node, Node]]
 
 
 class Machine:
@@ -101,15 +126,21 @@ class Machine:
 
     def __init__(self, rules: Iterable[Rule], tracer: Tracer | None = None):
         self.rules = tuple(rules)
+        self.names = frozenset(rule.name for rule in self.rules)
         self.tracer = tracer
         self.depth = 0
 
     def run(self, term: Node, state: State) -> State:
-        """Run a statement to its end; gives the state after it."""
+        """Run a statement to its end, as the premise of a rule; gives the state after it."""
         self.depth += 1
+        state = self.go_on(term, state)
+        self.depth -= 1
+        return state
+
+    def go_on(self, term: Node, state: State) -> State:
+        """Run what is left of a statement to its end."""
         while term != EMPTY:
             term, state = self.step(term, state)
-        self.depth -= 1
         return state
 
     def step(self, term: Node, state: State) -> Step:
@@ -120,22 +151,37 @@ class Machine:
             except Stuck as stuck:
                 raise stuck.of(candidate.name) from None
             if result is not None:
-                if self.tracer is not None:
-                    self.tracer(candidate.name, term, result[0], self.depth)
+                if self.tracer is not None and not candidate.steps:
+                    self.tracer(Applied(candidate.name, term, result[0], self.depth))
                 return result
         raise Bug(f"no rule applies to {term!r}")
 
-    def note(self, name: str, before: Node, after: Node) -> None:
-        """Tell the tracer of a step that is part of a rule."""
-        if self.tracer is not None:
-            self.tracer(name, before, after, self.depth)
+    # ------------------------------------------------------------------------------- steps in rules
 
-    def arm(self, name: str, term: Node, state: State) -> Callable[[], None]:
-        """Running `term` as one arm of a branch or the body of a loop, traced under `name`."""
+    def tell(self, name: str, terms: Terms, at: Expr | None = None) -> None:
+        """Tell the tracer of a step that a rule takes."""
+        if self.tracer is not None:
+            self.tracer(Applied(name, *terms(), self.depth, at))
+
+    def tell_expression(self, name: str, terms: Terms) -> None:
+        """Tell the tracer of a premise of the next step, that an expression has a value."""
+        if self.tracer is not None:
+            self.tracer(Applied(name, *terms(), self.depth + 1, kind=Kind.EXPRESSION))
+
+    def premise(
+        self, name: str, before: Node, premise: Node, state: State, at: Expr | None = None
+    ) -> State:
+        """Run a premise of the rule `name` when it is applied to `before`."""
+        if self.tracer is not None:
+            self.tracer(Applied(name, before, before, self.depth, at, Kind.PREMISE))
+        return self.run(premise, state)
+
+    def arm(self, name: str, before: Node, after: Node, state: State) -> Callable[[], None]:
+        """One arm of a branch: the step `name`, and what is left after it."""
 
         def run() -> None:
-            self.note(name, term, term)
-            self.run(term, state)
+            self.tell(name, lambda: (before, after))
+            self.go_on(after, state)
 
         return run
 

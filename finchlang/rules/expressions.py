@@ -32,9 +32,21 @@ from finchlang.types import Int64, Type
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
 
-def evaluate(node: Node, state: State) -> Expr:
-    """The host expression of an expression whose accesses have been read (Fig 14: Literal, Value,
-    Call). Raises FinchError "type" where an operator does not take its arguments."""
+def evaluate(node: Node, state: State, machine: Machine | None = None) -> Expr:
+    """The host expression of an expression whose accesses have been read, by these rules of Fig 14:
+
+    Literal: ⟨literal(val), s⟩ → val.  Value: ⟨value(ex, type), s⟩ ⇒ ⟨⟨ex, t⟩⟩.
+    Call: ⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), s⟩ → ⟨⟨g(vals...), t⟩⟩
+
+    `machine` is told of them. Raises FinchError "type" where an operator does not take its arguments.
+    """
+    expr = _evaluate(node, state, machine)
+    if machine is not None:
+        machine.tell_expression(type(node).__name__, lambda: (node, Value(expr)))
+    return expr
+
+
+def _evaluate(node: Node, state: State, machine: Machine | None) -> Expr:
     match node:
         case Literal():
             type = literal_type(node)
@@ -50,7 +62,7 @@ def evaluate(node: Node, state: State) -> Expr:
             if row is None:
                 raise FinchError("unknown name", "this is no operator", function.span)
             try:
-                return row.build(*(evaluate(a, state) for a in args))
+                return row.build(*(evaluate(a, state, machine) for a in args))
             except FinchError as error:
                 raise error.at(node.span) from None
     raise Bug(f"cannot evaluate {node!r}")
@@ -93,7 +105,9 @@ def size(tensor: TensorLike, mode: int) -> Expr:
     return found
 
 
-def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Expr]]:
+def evaluate_extent(
+    node: Node, state: State, machine: Machine | None = None
+) -> tuple[Expr, Expr, dict[Expr, Expr]]:
     """First and last value of an extent. The parts of a `meet` are checked to be equal, and what
     has thereby been found equal to the last value comes as a dict. Of the last values that one
     stands for all which most tensors have already: loops before may run up to it.
@@ -102,9 +116,9 @@ def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Ex
     """
     match node:
         case Extent(first, last):
-            return _bound(first, state), _bound(last, state), {}
+            return _bound(first, state, machine), _bound(last, state, machine), {}
         case Call(Variable("meet"), parts):
-            (start, stop, _), *others = [evaluate_extent(p, state) for p in parts]
+            (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
             for part, (a, b, _) in zip(parts[1:], others, strict=True):
                 same = conjunction(compare("eq", a, start), compare("eq", b, stop))
                 message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
@@ -117,8 +131,8 @@ def evaluate_extent(node: Node, state: State) -> tuple[Expr, Expr, dict[Expr, Ex
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
 
-def _bound(node: Node, state: State) -> Expr:
-    expr = state.host.let(evaluate(node, state), "n")
+def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
+    expr = state.host.let(evaluate(node, state, machine), "n")
     if not expr.type.is_integer:
         raise FinchError(
             "type", f"a bound of an extent must be an integer, not {expr.type}", node.span

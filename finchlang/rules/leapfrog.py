@@ -9,6 +9,7 @@ from finchlang.host.fold import add, compare, conjunction, maximum
 from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import Jumper, Lookup, Steps
 from finchlang.rules.breaks import triggers
+from finchlang.rules.context import Context
 from finchlang.rules.derived import skips_gaps
 from finchlang.rules.engine import (
     Machine,
@@ -16,15 +17,13 @@ from finchlang.rules.engine import (
     Step,
     bounded,
     find_looplets,
-    put,
     rule,
 )
 from finchlang.rules.prove import at_most, lesser
-from finchlang.syntax import EMPTY, Loop, Node, Value
-from finchlang.walk import substitute
+from finchlang.syntax import EMPTY, Loop, Node
 
 
-@rule("Leapfrog", is_derived=True)
+@rule("Leapfrog", is_derived=True, steps=("Leapfrog",))
 def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
     """loop(i, extent(a, b), E[jumper over spikes at positions p..q - 1, jumper over others, ...]) →
     while every jumper has a position left: i = the largest of their coordinates;
@@ -38,8 +37,10 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
     if region is None or region[0] is region[1] or found is None:
         return None
     assert isinstance(term, Loop)
-    if not all(skips_gaps(term, x, x.positions) for x in found) or triggers(term, state):
+    if not all(skips_gaps(term, x, x.positions) for x in found) or triggers(machine, term, state):
         return None
+    E = Context(term, tuple(found))
+    machine.tell("Leapfrog", lambda: (term, term))
     cells, ends = _places(found, region, state)
     host = state.host
 
@@ -51,9 +52,9 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
         def hit() -> None:
             at = coordinates[0]
             pairs = zip(found, places, strict=True)
-            tails = {id(x): x.positions.tail(host, q, at) for x, q in pairs}
-            body = put(term.body, tails, consume=True)
-            machine.run(substitute(body, {term.index: Value(at)}), state.inside())
+            body = E.at(at, *(x.positions.tail(host, q, at) for x, q in pairs))
+            machine.tell("Loop", lambda: (term, body), at)
+            machine.run(body, state.inside())
             for cell, q in zip(cells, places, strict=True):
                 host.set(cell, add(q, 1))
 

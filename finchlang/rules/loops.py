@@ -18,7 +18,8 @@ from finchlang.looplets import (
     Switch,
     Thunk,
 )
-from finchlang.rules.breaks import guarded, run_regions, triggers
+from finchlang.rules.breaks import run_regions, triggers
+from finchlang.rules.context import Context, looplet_rule
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -27,11 +28,9 @@ from finchlang.rules.engine import (
     bounded,
     bounds,
     expect_mode,
-    find,
     find_looplets,
     if_not_empty,
     is_at,
-    put,
     put_in,
     rewrite_accesses,
     rule,
@@ -45,18 +44,21 @@ from finchlang.syntax import (
     Access,
     Assign,
     Block,
+    Call,
     Declare,
+    Define,
     Extent,
     Literal,
     Loop,
     Node,
+    Sieve,
     Thaw,
     Value,
     Variable,
 )
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.tensors.wrappers import capture
-from finchlang.walk import mentions, replace, substitute, walk
+from finchlang.walk import mentions, replace, walk
 
 
 @rule("Extent")
@@ -64,7 +66,7 @@ def extent(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩"""
     if not isinstance(term, Loop) or bounds(term) is not None or not _is_extent(term.extent):
         return None
-    start, stop, _ = evaluate_extent(term.extent, state)
+    start, stop, _ = evaluate_extent(term.extent, state, machine)
     return with_bounds(term, start, stop), state
 
 
@@ -72,34 +74,30 @@ def _is_extent(node: Any) -> bool:
     return is_ready(node) if isinstance(node, Extent) else all(map(_is_extent, node.args))
 
 
-@rule("Thunk")
-def thunk(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Thunk", Thunk)
+def thunk(machine: Machine, E: Context, state: State) -> Step:
     """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
-    ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)"""
-    found = find(term, Thunk)
-    if found is None:
-        return None
-    body, epilogue = found.preamble(state.host)
-    rest = put(term, {id(found): body})
+    ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
+
+    Where there is no epilogue, E[body] is what is left."""
+    body, epilogue = E.hole.preamble(state.host)
     if epilogue is None:
-        return rest, state
-    state = machine.run(rest, state)
+        return E[body], state
+    state = machine.premise("Thunk", E.term, E[body], state)
     epilogue(state.host)
     return EMPTY, state
 
 
-@rule("Switch")
-def switch(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Switch", Switch, steps=("SwitchTrue", "SwitchFalse"))
+def switch(machine: Machine, E: Context, state: State) -> Step:
     """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
     ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
     (SwitchTrue, SwitchFalse)"""
-    found = find(term, Switch)
-    if found is None:
-        return None
+    found = E.hole
     state.host.branch(
         found.condition,
-        machine.arm("SwitchTrue", put(term, {id(found): found.head}), state),
-        machine.arm("SwitchFalse", put(term, {id(found): found.tail}), state),
+        machine.arm("SwitchTrue", E.term, E[found.head], state),
+        machine.arm("SwitchFalse", E.term, E[found.tail], state),
     )
     return EMPTY, state
 
@@ -113,7 +111,7 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     found, at = sites[0].tensor, sites[0].indices[-1]
     assert isinstance(found, Lookup)
-    payload = found.body(state.host, evaluate(at, state))
+    payload = found.body(state.host, evaluate(at, state, machine))
 
     def change(access: Access) -> Access:
         if access.tensor is found and access.indices[-1] == at:
@@ -130,26 +128,27 @@ def _bound_accesses(term: Node) -> list[Access]:
     ]
 
 
-@rule("AcceptRun")
+@rule("AcceptRun", steps=("AcceptRun",))
 def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
 
-    where nothing else depends on i. Several writers accept together; what else the loop does is what
-    it does b - a + 1 times, but for tensors of its own, which are declared anew each time. With an
-    index that has a value, the run is that one coordinate."""
+    where nothing else depends on i. The sieve's loop is taken in the same step: its body is run for a,
+    with a body that writes all of a..b. Several writers accept together; what else the loop does is
+    what it does b - a + 1 times, but for tensors of its own, which are declared anew each time. With
+    an index that has a value, the run is that one coordinate."""
     host = state.host
-    for site in _bound_accesses(term):
-        if isinstance(site.tensor, AcceptRun):
-            at = evaluate(site.indices[-1], state)
-            payload = site.tensor.body(host, at, at)
-            return put(term, {id(site.tensor): payload}, consume=True), state
+    site = next((a for a in _bound_accesses(term) if isinstance(a.tensor, AcceptRun)), None)
+    if site is not None:
+        at, writer = evaluate(site.indices[-1], state, machine), site.tensor
+        rest = Context(term, (writer,)).payload(writer.body(host, at, at))  # type: ignore[attr-defined]
+        machine.tell("AcceptRun", lambda: (term, rest))
+        return rest, state
     found = find_looplets(term)
-    loop = bounded(term)
-    if loop is None or not found or not all(isinstance(x, AcceptRun) for x in found):
+    if bounded(term) is None or not found or not all(isinstance(x, AcceptRun) for x in found):
         return None
     assert isinstance(term, Loop)
-    start, stop = loop
+    start, stop = Context(term, ()).region
     others = rewrite_accesses(lambda a: Block(a.captured) if a.tensor in found else a, term.body)
     length = Value(add(sub(stop, start), ONE))
     taken = [*found, *(n.tensor for n in walk(term.body) if isinstance(n, Declare))]
@@ -158,8 +157,9 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         return None
 
     def whole() -> None:
-        payloads = {id(x): x.body(host, start, stop) for x in found}  # type: ignore[attr-defined]
-        machine.run(put(body, payloads, consume=True), state.inside())
+        values = [x.body(host, start, stop) for x in found]  # type: ignore[attr-defined]
+        one = Context(body, tuple(found)).payload(*values)
+        machine.arm("AcceptRun", term, one, state.inside())()
 
     if_not_empty(state, start, stop, whole)
     return EMPTY, state
@@ -174,7 +174,7 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     has structure is unfurled by the first loop it does not change in."""
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
-    rest: Any = _unfurl_scalars(guarded(term, state), state)
+    rest: Any = _unfurl_scalars(term, state)
     if rest is term and _unfurlable(term) is None:
         return None
     while (site := _unfurlable(rest)) is not None:  # every access with this index at once
@@ -256,18 +256,25 @@ def _check_range(
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
-@rule("Loop")
+@rule("Loop", steps=("Loop",))
 def loop(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
-    ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩"""
-    region = bounded(term)
-    if region is None:
+    ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩
+
+    All these steps of a loop are taken here, one for each iteration, with the Define, Block and
+    SieveTrue that lead to the next. The body of define is a scope of its own, with a d of its own."""
+    if bounded(term) is None:
         return None
     assert isinstance(term, Loop)
-    start, stop = region
+    E = Context(term, ())
+    start, stop = E.region
 
     def once(i: Expr) -> None:
-        machine.run(substitute(term.body, {term.index: Value(i)}), state.inside())
+        body = E.at(i)
+        define = Define(Variable(term.index.name), Value(i), term.body)
+        machine.tell("Loop", lambda: (E.over(i, stop).term, _unrolled(E, define, i, stop)), i)
+        machine.tell_expression("Define", lambda: (define, body))
+        machine.run(body, state.inside())
 
     def one(i: Expr) -> Expr:
         once(i)
@@ -275,8 +282,16 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
 
     if at_most(stop, start):  # at most one iteration
         if_not_empty(state, start, stop, lambda: once(start))
-    elif triggers(term, state):
+    elif triggers(machine, term, state):
         run_regions(machine, term, state, start, stop, one)
     else:
         state.host.count(start, stop, once, term.index.name)
     return EMPTY, state
+
+
+def _unrolled(E: Context, define: Define, i: Expr, stop: Expr) -> Node:
+    """An iteration, then the loop over what is left, unless it is certain that nothing is."""
+    if i is stop:
+        return define
+    is_left = Call(Variable("<"), (Value(i), Value(stop)))
+    return Block((define, Sieve(is_left, E.over(add(i, ONE), stop).term)))

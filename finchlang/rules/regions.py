@@ -28,49 +28,25 @@ from finchlang.looplets import (
     Thunk,
     set_end,
 )
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
-    bounded,
-    drop,
-    find,
-    find_all,
-    if_not_empty,
-    put,
-    rule,
-    with_bounds,
-)
-from finchlang.rules.prove import greater, lesser
-from finchlang.syntax import EMPTY, Loop, Node
+from finchlang.rules.context import Context, looplet_rule
+from finchlang.rules.engine import Machine, State, Step, if_not_empty
+from finchlang.syntax import EMPTY, Block, Node
 
 
-@rule("Phase")
-def phase(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Phase", Phase, in_loop=True)
+def phase(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, extent(a, b), E[access(phase(extent(c, d), body), j..., i)]), s⟩ →
     ⟨loop(i, extent(max(a, c), min(b, d)), E[access(body, j..., i)]), s⟩"""
-    loop = bounded(term)
-    found = find(term, Phase)
-    if loop is None or found is None:
-        return None
-    start, stop = loop
-    body = set_end(found.body, found.stop)
-    if found.start is not None:
-        start = state.host.let(greater(start, found.start), "start")
-    if found.stop is not None:
-        stop = state.host.let(lesser(stop, found.stop), "stop")
-    return put(with_bounds(term, start, stop), {id(found): body}), state  # type: ignore[arg-type]
+    c, d, body = E.hole.start, E.hole.stop, E.hole.body
+    return E.within(state.host, c, d)[set_end(body, d)], state
 
 
-@rule("Shift")
-def shift(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Shift", Shift)
+def shift(machine: Machine, E: Context, state: State) -> Step:
     """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
     (Looplets'23 section 8)"""
-    found = find(term, Shift)
-    if found is None:
-        return None
-    return put(term, {id(found): _shifted(found.body, found.delta)}), state
+    return E[_shifted(E.hole.body, E.hole.delta)], state
 
 
 def _shifted(node: Any, delta: Expr) -> Any:
@@ -135,69 +111,57 @@ def _shifted_regions(known: Regions, delta: Expr) -> Regions:
     return replace(known, region=region, locate=locate)
 
 
-@rule("Run")
-def run(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Run", Run)
+def run(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(run(body), j..., i)]), s⟩ → ⟨loop(i, ext, E[access(body, j...)]), s⟩"""
-    found = find(term, Run)
-    if found is None:
-        return None
-    return put(term, {id(found): found.body}, consume=True), state
+    return E.payload(E.hole.body), state
 
 
-@rule("Spike")
-def spike(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Spike", Spike, in_loop=True, steps=("Spike",))
+def spike(machine: Machine, E: Context, state: State) -> Step:
     """A spike is a run, then a single value at its end:
     loop(i, extent(a, b), E[access(spike(body, tail), j..., i)]) →
     block(loop(i, extent(a, b - 1), E[access(run(body), j..., i)]), loop(i, extent(b, b), E[tail]))
 
-    All spikes of the loop are runs up to b - 1. At b, each is at its end or not."""
-    loop = bounded(term)
-    found = find(term, Spike)
-    if loop is None or found is None:
-        return None
-    start, stop = loop
-    if start is stop and found.end is not None:
-        _spike_point(machine, term, found, stop, state)  # type: ignore[arg-type]
+    All spikes of the loop take the step at once: they are runs up to b - 1. At b each is at its end
+    or not, which is asked of one after the other. (It stands in no figure; Table 2 and step 11 of
+    Fig 18 say it.)"""
+    start, stop = E.region
+    if start is stop and E.hole.end is not None:
+        ended = compare("eq", E.hole.end, stop)
+        tail, body = E.payload(E.hole.tail), E[Run(E.hole.body)]
+        arm = machine.arm
+        state.host.branch(
+            ended, arm("Spike", E.term, tail, state), arm("Spike", E.term, body, state)
+        )
         return EMPTY, state
-    spikes = find_all(term, Spike)
+    spikes = E.all(Spike)
 
     def at_end() -> None:
         # where a spike says nothing of its end, it is the end of this very region
-        fixed = {id(s): replace(s, end=s.end or stop) for s in spikes}
-        point = put(term, fixed)
-        if start is not stop:
-            runs = put(term, {id(s): Run(s.body) for s in spikes})
-            machine.run(with_bounds(runs, start, sub(stop, 1)), state)
-        machine.run(with_bounds(point, stop, stop), state)
+        point = spikes.over(stop, stop).fill(*(replace(s, end=s.end or stop) for s in spikes.holes))
+        if start is stop:
+            machine.tell("Spike", lambda: (E.term, point))
+        else:
+            runs = spikes.over(start, sub(stop, 1)).fill(*(Run(s.body) for s in spikes.holes))
+            machine.tell("Spike", lambda: (E.term, Block((runs, point))))
+            machine.run(runs, state)
+        machine.run(point, state)
 
     if_not_empty(state, start, stop, at_end)
     return EMPTY, state
 
 
-def _spike_point(machine: Machine, term: Loop, found: Spike, at: Expr, state: State) -> None:
-    """The single iteration at `at`: the first spike is at its end, or is a run still."""
-    assert found.end is not None
-    tail = put(term, {id(found): found.tail}, consume=True)
-    body = put(term, {id(found): Run(found.body)})
-    ended = compare("eq", found.end, at)
-    state.host.branch(
-        ended, lambda: drop(machine.run(tail, state)), lambda: drop(machine.run(body, state))
-    )
-
-
-@rule("Sequence")
-def sequence(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Sequence", Sequence)
+def sequence(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
     ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →
     ⟨loop(i, ext, E[access(tail, j..., i)]), s'⟩"""
-    found = find(term, Sequence)
-    if found is None:
-        return None
-    (head, *tail) = found.phases
+    (head, *tail) = E.hole.phases
     if not tail:
-        return put(term, {id(found): head}), state
-    state = machine.run(put(term, {id(found): head}), state)
+        return E[head], state
+    state = machine.premise("Sequence", E.term, E[head], state)
     after = tail[0]
     if after.start is None and head.stop is not None:
         after = Phase(after.body, add(head.stop, 1), after.stop)
-    return put(term, {id(found): Sequence((after, *tail[1:]))}), state
+    return E[Sequence((after, *tail[1:]))], state

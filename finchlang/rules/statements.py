@@ -88,7 +88,7 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
     if term.variable.name in state.declared:
         raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
     if isinstance(term.value, Extent) or _is_meet(term.value):
-        start, stop, known = evaluate_extent(term.value, state)
+        start, stop, known = evaluate_extent(term.value, state, machine)
         tensors = {
             name: replace(tensor, dims=tuple(known.get(d, d) for d in tensor.dims))
             for name, tensor in state.tensors.items()
@@ -100,7 +100,7 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
         return None
     if isinstance(term.value, Literal):
         return substitute(term.body, {term.variable: term.value}), state
-    value = Value(state.host.let(evaluate(term.value, state), term.variable.name))
+    value = Value(state.host.let(evaluate(term.value, state, machine), term.variable.name))
     return substitute(term.body, {term.variable: value}), state
 
 
@@ -108,7 +108,7 @@ def _is_meet(node: Term) -> bool:
     return isinstance(node, Call) and node.op == Variable("meet")
 
 
-@rule("Sieve")
+@rule("Sieve", steps=("SieveTrue", "SieveFalse"))
 def sieve(machine: Machine, term: Term, state: State) -> Step | None:
     """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
     ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)
@@ -116,14 +116,14 @@ def sieve(machine: Machine, term: Term, state: State) -> Step | None:
     `body` is a scope of its own, since e and d are static: they are the same after either."""
     if not isinstance(term, Sieve) or not is_ready(term.condition):
         return None
-    condition = evaluate(term.condition, state)
+    condition = evaluate(term.condition, state, machine)
     if condition.type.kind != "bool":
         message = f"a condition must be a Bool, not {condition.type}"
         raise FinchError("type", message, term.condition.span)
     state.host.branch(
         condition,
-        machine.arm("SieveTrue", term.body, state.inside()),
-        machine.arm("SieveFalse", EMPTY, state),
+        machine.arm("SieveTrue", term, term.body, state.inside()),
+        machine.arm("SieveFalse", term, EMPTY, state),
     )
     return EMPTY, state
 
@@ -139,7 +139,7 @@ def assign(machine: Machine, term: Term, state: State) -> Step | None:
     if not isinstance(fiber, Fiber) or row is None:
         raise Bug(f"cannot assign to {term.target!r}")
     expect_mode(term.target.tensor, fiber, UPDATE, term)
-    value = evaluate(term.value, state)
+    value = evaluate(term.value, state, machine)
     if row.keeps_old:
         old = evaluate(fiber.level.read(state.host, fiber), state)
         value = row.build(old, value)
@@ -169,7 +169,7 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     expect_mode(term.tensor, fiber, READ, term)
     host, store, level = state.host, fiber.store, fiber.level
     # an extent that is empty makes a dimension of size 0
-    dims = tuple(host.let(greater(evaluate_extent(d, state)[1], ZERO)) for d in term.dims)
+    dims = tuple(host.let(greater(evaluate_extent(d, state, machine)[1], ZERO)) for d in term.dims)
     _check_room(fiber, dims, term, state)
     level.declare(host, store, dims)
     if term.init == UNDEFINED:

@@ -4,143 +4,103 @@ Looplets'23 section 6).
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import reduce
-from typing import Any
+from dataclasses import fields, replace
+from functools import partial, reduce
 
-from finchlang.host.fold import compare, maximum
+from finchlang.host.fold import add, compare, maximum
 from finchlang.host.ir import Expr
-from finchlang.looplets import (
-    Jumper,
-    Stepper,
-    set_end,
-)
+from finchlang.looplets import Jumper, Stepper, Steps, set_end
 from finchlang.rules.breaks import run_regions
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
-    bounded,
-    find_all,
-    if_not_empty,
-    put,
-    rule,
-    with_bounds,
-)
+from finchlang.rules.context import Context, looplet_rule
+from finchlang.rules.engine import Machine, State, Step, Terms, if_not_empty
 from finchlang.rules.prove import at_most, lesser
-from finchlang.syntax import EMPTY, Node
+from finchlang.syntax import EMPTY
 
 
-@rule("Jumper")
-def jumper(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("Jumper", Jumper, in_loop=True, every=True, steps=("Jumper",))
+def jumper(machine: Machine, E: Context, state: State) -> Step:
     """⟨⟨seek(a) of every jumper, t⟩⟩ → t', c = min(b, the largest stride),
     ⟨loop(i, extent(a, c), E[the leader's body, the others as steppers]), (e, t', d)⟩ → s'  ⟹
     ⟨loop(i, extent(a, b), E[jumper(seek, body, next)...]), (e, t, d)⟩ →
     ⟨loop(i, extent(c + 1, b), E[jumper(seek, body, next)...]), s'⟩
 
     The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2)."""
-    loop = bounded(term)
-    jumpers = find_all(term, Jumper)
-    if loop is None or not jumpers:
-        return None
-    first, last = loop
-    host = state.host
+    (first, last), host, jumpers = E.region, state.host, E.holes
 
     def region(start: Expr) -> Expr:
         for j in jumpers:
             j.seek(host, start)
         strides = [host.let(j.stride(host), "stride") for j in jumpers]
-        farthest = strides[0]
-        for stride in strides[1:]:
-            farthest = maximum(farthest, stride)
-        farthest = host.let(farthest, "farthest")
+        farthest = host.let(reduce(maximum, strides), "farthest")
         stop = host.let(lesser(last, farthest), "stop", lower=start)
-        _lead(machine, with_bounds(term, start, stop), jumpers, strides, farthest, state)  # type: ignore[arg-type]
+
+        def lead(k: int) -> None:
+            followers = [Stepper(*(getattr(j, f) for f in _STEPS)) for j in jumpers]
+            bodies = [*followers[:k], set_end(jumpers[k].body(host), strides[k])]
+            rest = E.over(start, stop).fill(*bodies, *followers[k + 1 :])
+            machine.premise("Jumper", E.over(start, last).term, rest, state, start)
+
+        def attempt(k: int) -> None:
+            if k == len(jumpers) - 1:
+                lead(k)
+            else:
+                leads = compare("eq", strides[k], farthest)
+                host.branch(leads, lambda: lead(k), lambda: attempt(k + 1))
+
+        attempt(0)
+        machine.tell("Jumper", _steps(E, start, stop, last), start)
         return stop
 
-    run_regions(machine, term, state, first, last, region)  # type: ignore[arg-type]
+    run_regions(machine, E.term, state, first, last, region)
     return EMPTY, state
 
 
-def _lead(
-    machine: Machine,
-    term: Node,
-    jumpers: list[Jumper],
-    strides: list[Expr],
-    farthest: Expr,
-    state: State,
-) -> None:
-    """The region with the first jumper whose stride is the largest as its leader."""
-
-    def choose(k: int) -> None:
-        leader = jumpers[k]
-        changes: dict[int, Any] = {
-            id(j): Stepper(
-                *(j.seek, j.stride, j.body, j.next, j.last, j.positions, j.regions, j.first)
-            )
-            for j in jumpers
-        }
-        changes[id(leader)] = set_end(leader.body(state.host), strides[k])
-        machine.run(put(term, changes), state)
-
-    def attempt(k: int) -> None:
-        if k == len(jumpers) - 1:
-            choose(k)
-        else:
-            leads = compare("eq", strides[k], farthest)
-            state.host.branch(leads, lambda: choose(k), lambda: attempt(k + 1))
-
-    attempt(0)
+#: what jumpers and steppers have in common
+_STEPS = tuple(field.name for field in fields(Steps) if field.name != "span")
 
 
-@rule("StepperSeek")
-def stepper_seek(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("StepperSeek", Stepper, in_loop=True, every=True)
+def stepper_seek(machine: Machine, E: Context, state: State) -> Step | None:
     """⟨⟨seek(a), t⟩⟩ → t'  ⟹
     ⟨loop(i, extent(a, b), E[access(stepper(seek, body, next), j..., i)]), (e, t, d)⟩ →
     ⟨loop(i, extent(a, b), E[access(stepper(body, next), j..., i)]), (e, t', d)⟩"""
-    loop = bounded(term)
-    found = next((s for s in find_all(term, Stepper) if s.seek is not None), None)
-    if loop is None or found is None:
+    found = next((s for s in E.holes if s.seek is not None), None)
+    if found is None:
         return None
-    start, stop = loop
+    start, stop = E.region
     if not at_most(start, found.first):  # there a stepper stands where it should
         if_not_empty(state, start, stop, lambda: found.seek(state.host, start))
-    sought = replace(found, seek=None)
-    return put(term, {id(found): sought}), state
+    return Context(E.term, (found,))[replace(found, seek=None)], state
 
 
-@rule("StepperNext")
-def stepper_next(machine: Machine, term: Node, state: State) -> Step | None:
+@looplet_rule("StepperNext", Stepper, in_loop=True, every=True, steps=("StepperNext",))
+def stepper_next(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(body, j..., i)]), (e, t, d)⟩ → (e', t', d), ⟨⟨next, t'⟩⟩ → t''  ⟹
     ⟨loop(i, ext, E[access(stepper(body, next), j..., i)]), s⟩ →
     ⟨loop(i, ext, E[access(stepper(body, next), j..., i)]), (e', t'', d)⟩
 
-    The region goes up to the smallest stride; each stepper that ends there moves on, once."""
-    loop = bounded(term)
-    steppers = find_all(term, Stepper)
-    if loop is None or not steppers:
-        return None
-    first, last = loop
-    host = state.host
+    All these steps of a loop are taken here, each over the region up to the smallest stride (the
+    figure leaves the extents out); each stepper that ends there moves on, once."""
+    (first, last), host, steppers = E.region, state.host, E.holes
     is_point = first is last
 
     def region(start: Expr) -> Expr:
         strides = [host.let(s.stride(host), "stride") for s in steppers]
         stop = last if is_point else lesser(last, reduce(lesser, strides))
         stop = host.let(stop, "stop", lower=start)
-        bodies = {
-            id(s): set_end(s.body(host), stride)
-            for s, stride in zip(steppers, strides, strict=True)
-        }
-        machine.run(put(with_bounds(term, start, stop), bodies), state)  # type: ignore[arg-type]
+        bodies = [set_end(s.body(host), end) for s, end in zip(steppers, strides, strict=True)]
+        whole, part = E.over(start, last).term, E.over(start, stop).fill(*bodies)
+        machine.premise("StepperNext", whole, part, state, start)
         if not is_point:  # what comes after a single coordinate seeks anyway
             for s, stride in zip(steppers, strides, strict=True):
-                _advance(state, s, stride, stop)
+                host.branch(compare("eq", stride, stop), partial(s.next, host))
+        machine.tell("StepperNext", _steps(E, start, stop, last), start)
         return stop
 
-    run_regions(machine, term, state, first, last, region)  # type: ignore[arg-type]
+    run_regions(machine, E.term, state, first, last, region)
     return EMPTY, state
 
 
-def _advance(state: State, stepper: Stepper, stride: Expr, stop: Expr) -> None:
-    state.host.branch(compare("eq", stride, stop), lambda: stepper.next(state.host))
+def _steps(E: Context, start: Expr, stop: Expr, last: Expr) -> Terms:
+    """The loop over start..last before and after its part up to `stop`."""
+    return lambda: (E.over(start, last).term, E.over(add(stop, 1), last).term)

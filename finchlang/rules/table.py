@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from finchlang.rules import (
+    breaks,
     derived,
     expressions,
     leapfrog,
@@ -16,11 +17,13 @@ from finchlang.rules import (
     unions,
 )
 from finchlang.rules.engine import Rule
+from finchlang.source import FinchError
 
 #: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >
 #: StepperNext > Lookup > AcceptRun > Unfurl > Loop > Access. Extent comes first, since no other rule
 #: looks at a loop before its extent is known; Shift moves what stands in it before anything else is
-#: done with it; Jumper leads steppers (Looplets'23 section 6); a derived rule comes just before the
+#: done with it; Break comes before the steps of a loop;
+#: Jumper leads steppers (Looplets'23 section 6); a derived rule comes just before the
 #: rule it is quicker than.
 RULES: tuple[Rule, ...] = (
     loops.extent,
@@ -35,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     regions.spike,
     unions.exhausted,
     regions.sequence,
+    breaks.early_break,
     leapfrog.leapfrog,
     steppers.jumper,
     derived.positions,
@@ -58,6 +62,24 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+#: the rules by whose names one may be left out: those that no program needs
+OPTIONAL = frozenset(r.name for r in RULES if r.is_derived) | {breaks.BREAK}
+
+
 def rules(which: str = "all") -> tuple[Rule, ...]:
-    """The table, with (`all`) or without (`paper`) the derived rules."""
-    return tuple(r for r in RULES if which == "all" or not r.is_derived)
+    """The table, with (`all`) or without (`paper`) the derived rules, and without those that are
+    named behind: `all-Positions-Break`.
+
+    Raises FinchError "unknown name" for any other text.
+    """
+    kind, *without = which.split("-")
+    if kind not in ("all", "paper"):
+        raise FinchError("unknown name", f"there are the rules `all` and `paper`, but no `{kind}`")
+    for name in without:
+        if name not in OPTIONAL:
+            message = f"{name} is no rule that can be left out"
+            raise FinchError(
+                "unknown name", message, None, f"there are {', '.join(sorted(OPTIONAL))}"
+            )
+    chosen = [r for r in RULES if kind == "all" or not r.is_derived]
+    return tuple(r for r in chosen if r.name not in without)

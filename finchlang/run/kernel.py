@@ -79,7 +79,8 @@ class Kernel:
         """The program after each pass of normalisation."""
         return list(stages(self.source, Context(dict(self.formats))))
 
-    def _run_rules(self, host: Host, tracer: Tracer | None) -> None:
+    def run_rules(self, host: Host, tracer: Tracer | None) -> None:
+        """Run the rules on the program, over the memory of its tensors."""
         for bound in self.bounds:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
@@ -91,7 +92,7 @@ class Kernel:
         """The residual program: what the rules leave to do once the formats are known."""
         host = ResidualHost()
         with _no_collection():
-            self._run_rules(host, None)
+            self.run_rules(host, None)
         residual = Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
@@ -143,7 +144,7 @@ class Kernel:
         variables = [v for bound in self.bounds for v in bound.inputs]
         for variable, value in zip([*variables, *self._inputs.values()], inputs, strict=True):
             variable.held = value
-        _interruptible(lambda: self._run_rules(host, tracer))
+        _interruptible(lambda: self.run_rules(host, tracer))
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
         self._scatter(tensors, [host.arrays[b] for b in buffers], outputs)
         return host.steps

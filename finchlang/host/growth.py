@@ -1,0 +1,114 @@
+"""A recording host that tells each line of the residual program's listing as soon as it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from finchlang.host import ir
+from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
+from finchlang.host.print import Listing
+from finchlang.host.residual import ResidualHost
+
+
+class GrowingHost(ResidualHost):
+    """`told` gets every line, in order; together they are the body of the listing, but for names:
+    here variables have those that terms show them by."""
+
+    def __init__(self, told: Callable[[str], None]):
+        super().__init__()
+        self._told = told
+        self._listing = _OwnNames()
+        self._depth = 0
+        self._else: int | None = None  # the depth of an `else` that is told if a line follows
+        self._test: list[str] | None = None  # what a loop does to find its condition
+
+    def _line(self, text: str) -> None:
+        if self._test is not None:
+            self._test.append(text)
+            return
+        if self._else is not None:
+            self._told("    " * self._else + "else")
+            self._else = None
+        self._told("    " * self._depth + text)
+
+    def _emit(self, statement: Stmt) -> None:
+        super()._emit(statement)
+        if not isinstance(statement, (ir.If, ir.While, ir.For)):
+            self._listing.statement(statement, 0)
+            self._line(self._listing.lines.pop())
+
+    def _inside(self, body: Callable[[], object]) -> None:
+        self._depth += 1
+        body()
+        self._depth -= 1
+
+    def branch(
+        self,
+        condition: Expr,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        if isinstance(condition, Const):
+            super().branch(condition, then, otherwise)
+            return
+
+        def other() -> None:
+            self._else = self._depth
+            if otherwise is not None:
+                self._inside(otherwise)
+            self._else = None
+
+        self._line(f"if {self._listing.expr(condition)}")
+        super().branch(condition, lambda: self._inside(then), other)
+        self._line("end")
+
+    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
+        test: list[str] = []
+        is_never = False
+
+        def look() -> Expr:
+            nonlocal is_never
+            outer, self._test = self._test, test
+            found = condition()
+            self._test = outer
+            is_never = isinstance(found, Const) and not found.value
+            self._head(test, None if is_never else self._listing.expr(found))
+            return found
+
+        super().loop(look, lambda: self._inside(body))
+        if not is_never:
+            self._line("end")
+
+    def _head(self, test: list[str], condition: str | None) -> None:
+        """What a loop looks at before each iteration; alone, if there are none."""
+        if condition is None:
+            for text in test:
+                self._line(text)
+        elif not test:
+            self._line(f"while {condition}")
+        else:
+            self._line("while begin")
+            self._depth += 2
+            for text in test:
+                self._line(text)
+            self._line(condition)
+            self._depth -= 1
+            self._line("end")
+            self._depth -= 1
+
+    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
+        def once(variable: Expr) -> None:
+            span = f"{self._listing.expr(start, True)}:{self._listing.expr(stop, True)}"
+            self._line(f"for {self._listing.expr(variable)} = {span}")
+            self._inside(lambda: body(variable))
+
+        super().count(start, stop, once, name)
+        self._line("end")
+
+
+class _OwnNames(Listing):
+    """A listing by the names that variables were given, each of which is given once."""
+
+    def name(self, thing: Var | Cell | Buffer) -> str:
+        self.names[thing] = thing.name
+        return thing.name
