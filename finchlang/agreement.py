@@ -14,19 +14,24 @@ from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar
 
-#: the four semantics, each nearer to the machine; neighbours that differ say which part is wrong
+#: the four semantics, each nearer to the machine
 SEMANTICS = ("denote", "interpret", "residual", "native")
-BETWEEN = {
-    ("denote", "interpret"): "the rules",
-    ("interpret", "residual"): "staging",
-    ("residual", "native"): "native code",
+#: the parts of the system, and the semantics that rest on each
+PARTS = {
+    "the denotation": ("denote",),
+    "normalisation": ("interpret", "residual", "native"),
+    "the operator table": ("interpret", "residual", "native"),
+    "the rules": ("interpret", "residual", "native"),
+    "the executing host": ("interpret", "residual"),
+    "staging": ("residual", "native"),
+    "native code": ("native",),
 }
 
 
 @dataclass
 class Comparison:
     """What running a script under all semantics gave: `errors` has what each ended with, if it did;
-    `differences` has a line for each name that differs between neighbours; `report` is for people.
+    `differences` has a line for each name that they do not agree on; `report` is for people.
     """
 
     engines: tuple[str, ...]
@@ -68,24 +73,49 @@ def compare(
             values = {"the error": error.kind}
             found.errors[engine] = error
         found.results[engine] = values
-    for one, other in zip(engines, engines[1:], strict=False):
-        found.differences.extend(_differences(one, other, found.results, tolerance))
+    for name in sorted(set().union(*found.results.values())):
+        groups = _agreeing(name, found.results, tolerance)
+        if len(groups) > 1:
+            found.differences.append(_difference(name, groups, found.results))
     return found
 
 
-def _differences(
-    one: str, other: str, results: dict[str, dict[str, Any]], tolerance: float
-) -> list[str]:
-    lines = []
-    left, right = results[one], results[other]
-    blame = BETWEEN.get((one, other), "one of them")
-    for name in sorted(left.keys() | right.keys()):
-        if not same(left.get(name), right.get(name), tolerance):
-            lines.append(
-                f"{one} and {other} differ in {name} (look at {blame}): "
-                f"{_short(left.get(name))} and {_short(right.get(name))}"
-            )
-    return lines
+def _agreeing(
+    name: str, results: dict[str, dict[str, Any]], tolerance: float
+) -> list[tuple[str, ...]]:
+    """The engines, those together that have the same value for a name as their neighbour."""
+    groups: list[tuple[str, ...]] = []
+    for engine, values in results.items():
+        value = values.get(name)
+        for k, group in enumerate(groups):
+            if same(results[group[-1]].get(name), value, tolerance):
+                groups[k] = (*group, engine)
+                break
+        else:
+            groups.append((engine,))
+    return groups
+
+
+def _difference(
+    name: str, groups: list[tuple[str, ...]], results: dict[str, dict[str, Any]]
+) -> str:
+    values = (f"{', '.join(g)}: {_short(results[g[0]].get(name))}" for g in groups)
+    return f"{name} differs (look at {' or '.join(suspects(groups))}): {'; '.join(values)}"
+
+
+def suspects(groups: list[tuple[str, ...]]) -> list[str]:
+    """The parts that a fault can be in, given which engines agree: those that do not rest on the part
+    agree, some that do differ from them, and as few as can be are right in spite of it."""
+    least: dict[str, int] = {}
+    for part, resting in PARTS.items():
+        innocent = [rest for g in groups if (rest := [e for e in g if e not in resting])]
+        if len(innocent) != 1:
+            continue
+        right = next(g for g in groups if innocent[0][0] in g)
+        if any(e in resting for g in groups if g is not right for e in g):
+            least[part] = sum(e in resting for e in right)
+    fewest = min(least.values(), default=0)
+    return [part for part, count in least.items() if count == fewest] or ["more than one part"]
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:

@@ -41,7 +41,10 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("repl",),
 )
 POSITIONS = {name: k for k, names in enumerate(ROOMS) for name in names}
-APART = (("rules", "native"), ("native", "rules"))  # the first never imports the second
+APART = (  # the first never imports the second
+    *(("rules", "native"), ("native", "rules")),
+    *(("denote", room) for room in ("algebra", "operations", "host", "normalize", "rules")),
+)
 LONGEST = 450
 
 

@@ -6,15 +6,11 @@ the rest of the system: the interpreter and compiled code are checked against it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from finchlang.algebra import OPERATORS, Operator, literal_type, operator
+from finchlang.denote.arrays import DenseArray, bind
 from finchlang.denote.dimensions import MASKS, Environment, Equations, Late, tensor_of, unwrap
-from finchlang.host.fold import cast, const
-from finchlang.host.ir import Const
+from finchlang.denote.operators import Failed, Number, apply, convert, number
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,
@@ -36,10 +32,8 @@ from finchlang.syntax import (
     Variable,
     Yield,
 )
-from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.tensor import mirrored_modes
-from finchlang.types import Bool, Type, can_store, type_of_dtype, type_of_value
-from finchlang.walk import walk
+from finchlang.types import TYPES, Type, can_store, type_of_dtype, type_of_value
+from finchlang.walk import mentions, walk
 
 
 def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
@@ -49,51 +43,10 @@ def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
     and ranges, none of which is changed. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
-    arrays, environment = _bind(program, bindings)
+    arrays, environment = bind(program, bindings)
     Denotation(arrays, program, environment).run(program, environment, ())
     results = {name: arrays[name].data for name in sorted(_updated(program))}
     return {name: data if data.ndim else data.item() for name, data in results.items()}
-
-
-@dataclass
-class DenseArray:
-    """A tensor as a function from indices to values: a dense array of `type`. An element is the
-    same as that with the coordinates of a pair of `mirrored` modes exchanged."""
-
-    data: np.ndarray
-    type: Type
-    mirrored: tuple[tuple[int, int], ...] = ()
-
-    def write(self, place: tuple[int, ...], value: Any) -> None:
-        places = [place]
-        for a, b in self.mirrored:
-            for known in list(places):
-                other = list(known)
-                other[a], other[b] = known[b], known[a]
-                places.append(tuple(other))
-        for each in places:
-            self.data[each] = value
-
-
-def _bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
-    arrays: dict[str, DenseArray] = {}
-    environment: Environment = {}
-    same: dict[int, DenseArray] = {}  # two names of one tensor see each other's updates
-    used = {n.name for n in walk(program) if isinstance(n, Variable)}
-    for name in used & bindings.keys():
-        value = bindings[name]
-        if type_of_value(value) is not None:
-            environment[name] = const(value, type_of_value(value))
-        elif hasattr(value, "stop") and getattr(value, "step", 0) == 1:
-            environment[name] = (int(value.start), int(value.stop))
-        elif (tensor := as_tensor(value)) is not None:
-            if id(value) not in same:
-                data = np.array(tensor.to_numpy(), order="F")
-                element = type_of_dtype(data.dtype)
-                assert element is not None
-                same[id(value)] = DenseArray(data, element, mirrored_modes(tensor))
-            arrays[name] = same[id(value)]
-    return arrays, environment
 
 
 def _updated(program: Node) -> set[str]:
@@ -131,12 +84,15 @@ class Denotation:
             case Loop(index, _, body):
                 start, stop = self.extent_of(node, env)
                 for i in range(start, stop + 1):
-                    self.run(body, env | {index.name: const(i)}, ())
+                    self.run(body, env | {index.name: number(i)}, ())
             case Define(variable, value, body):
                 if variable.name in env or variable.name in self.arrays:
                     message = f"{variable.name} is bound already: `let` needs a new name"
                     raise FinchError("unknown name", message, variable.span)
-                self.run(body, env | {variable.name: self.bound(value, env)}, ())
+                bound = self.bound(value, env)
+                if mentions(body, variable):
+                    needed(bound, value)
+                self.run(body, env | {variable.name: bound}, ())
             case Sieve(condition, body):
                 if self.holds(condition, env):
                     self.run(body, env, ())
@@ -150,12 +106,12 @@ class Denotation:
                 raise Bug(f"no statement: {node}")
 
     def holds(self, condition: Node, env: Environment) -> bool:
-        value = self.value(condition, env)
+        value = needed(self.value(condition, env), condition)
         if value is MISSING:
             return False
-        if not isinstance(value, Const) or value.type != Bool:
+        if not isinstance(value, Number) or not value.is_bool:
             raise FinchError("type", "a condition must be a Bool", condition.span)
-        return value.value
+        return bool(value.value)
 
     def declare(self, node: Declare, env: Environment, rest: tuple[Node, ...]) -> None:
         array = self.array(node.tensor)
@@ -166,12 +122,12 @@ class Denotation:
         if shape is None:
             message = f"the size of {node.tensor.name} is not known where it is declared"
             raise FinchError("dimension", message, node.span)
-        init = self.value(node.init, env)
-        fits = isinstance(init, Const) and (can_store(init.type, array.type) or init.value == 0)
+        init = needed(self.value(node.init, env), node.init)
+        fits = isinstance(init, Number) and (fits_in(init, array.type) or init.value == 0)
         if not fits:
             what = f"{node.tensor.name} of {array.type} cannot be declared as this"
             raise FinchError("type", what, node.init.span)
-        array.data = np.full(shape, init.value, array.type.dtype, order="F")
+        array.declare(shape, convert(init.value, array.type.dtype))
 
     def assign(self, target: Access, op: Node, value: Any, env: Environment) -> None:
         """`target <<op>>= value`; of or at `missing`, nothing."""
@@ -181,24 +137,28 @@ class Denotation:
         array = self.array(name)
         if value is MISSING or place is None:
             return
+        value = needed(value, target)
+        old = array.read(place)
         if isinstance(op, Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
-            new = self.apply(OPERATORS["identity"], [value], target)
-        else:
-            old = const(array.data[place].item(), array.type)
-            new = self.apply(_operator(op), [old, value], target)
-        if not can_store(new.type, array.type):
-            message = f"{name.name} holds {array.type}, which cannot store {new.type}"
+            new = apply(Variable("identity"), [value], target)
+        else:  # what is there counts, structure or not
+            operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
+            new = needed(apply(op, operands, target), target)
+        if not fits_in(new, array.type):
+            message = f"{name.name} holds {array.type}, which cannot store {new.value.dtype}"
             raise FinchError("type", message, target.span)
-        array.write(place, cast(new, array.type).value)  # type: ignore[attr-defined]
+        stored = convert(new.value, array.type.dtype)
+        changes = stored != old.value or (isinstance(op, Variable) and op.name == "overwrite")
+        array.write(place, stored, changes or not value.is_structural)
 
     # ---------------------------------------------------------------- expressions
 
     def value(self, node: Node, env: Environment) -> Any:
-        """The value of an expression: a Const, `missing` or `nothing`."""
+        """The value of an expression: a Number, Failed, `missing` or `nothing`."""
         match node:
-            case Literal(value):
-                found = literal_type(node)
-                return value if found is None else const(value, found)
+            case Literal(value, name):
+                found = TYPES[name] if name else type_of_value(value)
+                return value if found is None else number(value, found, is_structural=True)
             case Index(name) | Variable(name):
                 if name not in env:
                     raise self.unknown(node)
@@ -212,9 +172,9 @@ class Denotation:
                 if k not in range(1, len(shape) + 1):
                     message = f"{tensor.name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
-                return const(shape[k - 1])
+                return number(shape[k - 1])
             case Call(op, args):
-                return self.apply(_operator(op), [self.value(a, env) for a in args], node)
+                return apply(op, [self.value(a, env) for a in args], node)
         raise FinchError("type", "this is no number", node.span)
 
     def bound(self, node: Node, env: Environment) -> Any:
@@ -224,34 +184,16 @@ class Denotation:
         )
         return self.extent(node, env) if is_extent else self.value(node, env)
 
-    def apply(self, op: Operator, args: list[Any], node: Node) -> Any:
-        """An operator on values; `missing` gives `missing`, but for coalesce and ifelse."""
-        if op.name == "coalesce":
-            return next((a for a in args if a is not MISSING), MISSING)
-        if op.name == "ifelse" and len(args) == 3 and MISSING in args:
-            return MISSING if args[0] is MISSING else args[1] if args[0].value else args[2]
-        if MISSING in args:
-            return MISSING
-        if not all(isinstance(a, Const) for a in args):
-            raise FinchError("type", f"{op.name} takes numbers", node.span)
-        try:
-            if not op.arity[0] <= len(args) <= op.arity[1]:
-                raise FinchError("type", f"{op.name} does not take {len(args)} arguments")
-            return op.build(*args)
-        except FinchError as error:
-            raise error.at(node.span) from None
-
     def read(self, access: Access, env: Environment) -> Any:
         root, place = self.place(access, env)
         if place is None:
             return MISSING
         if not isinstance(root, Variable):
             args = [self.whole(a, env) for a in root.args]
-            return const(MASKS[root.op.name.lower()].holds(*args, *place))
+            return number(MASKS[root.op.name.lower()].holds(*args, *place), is_structural=True)
         if root.name in self.changing:
             raise Late
-        array = self.array(root)
-        return const(array.data[place].item(), array.type)
+        return self.array(root).read(place)
 
     def place(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
         """The tensor (its name, or a mask's call) and the 0-based place in it that is accessed; of
@@ -269,11 +211,11 @@ class Denotation:
         outside = False
         name = root.op.name if mask else root.name
         for mode, size in zip(modes, shape, strict=True):
-            i = self.value(mode.index, env)
+            i = needed(self.value(mode.index, env), mode.index)
             if i is MISSING:
                 outside = True
                 continue
-            if not isinstance(i, Const) or not i.type.is_integer:
+            if not isinstance(i, Number) or not i.is_integer:
                 raise FinchError("type", "an index must be an integer", mode.index.span)
             inside = True
             for index, window, permissive, _ in mode.windows:
@@ -283,11 +225,11 @@ class Denotation:
             outside |= not (
                 inside and self.is_inside(i, size, mode.permissive, f"of {name}", mode.index)
             )
-            place.append(i.value if mask else i.value - 1)
+            place.append(int(i.value) - (not mask))
         return root, None if outside else tuple(place)
 
     def is_inside(
-        self, i: Const, size: int | None, permissive: bool, where: str, index: Node
+        self, i: Number, size: int | None, permissive: bool, where: str, index: Node
     ) -> bool:
         """Whether an index is in 1:size; if it is neither that nor permissive, that is an error."""
         if size is None or 1 <= i.value <= size:
@@ -378,15 +320,20 @@ class Denotation:
         return len(range(start, stop + step // abs(step), step))
 
     def whole(self, node: Node, env: Environment) -> int:
-        value = self.value(node, env)
-        if not isinstance(value, Const) or not value.type.is_integer:
+        value = needed(self.value(node, env), node)
+        if not isinstance(value, Number) or not value.is_integer:
             raise FinchError("type", "a bound of an extent must be an integer", node.span)
-        return value.value
+        return int(value.value)
 
 
-def _operator(node: Node) -> Operator:
-    found = operator(node)
-    if found is None:
-        name = node.name if isinstance(node, Variable) else "this"
-        raise FinchError("unknown name", f"{name} is not an operator", node.span)
-    return found
+def needed(value: Any, node: Node) -> Any:
+    """A value that something needs. Raises what it failed with."""
+    if isinstance(value, Failed):
+        raise value.error.at(node.span)
+    return value
+
+
+def fits_in(value: Any, type: Type) -> bool:
+    """Whether a value may be kept as `type`."""
+    found = type_of_dtype(value.value.dtype)
+    return found is not None and can_store(found, type)

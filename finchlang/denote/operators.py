@@ -1,0 +1,382 @@
+"""The operators as the denotation has them: written with NumPy, apart from the operator table, so that
+a fault there is seen.
+
+A value is a NumPy scalar. It is `structural` if it is a literal or what a tensor has where it stores
+nothing: such a value decides the result of some operators whatever the others are (`0 * NaN` is 0).
+"""
+
+from __future__ import annotations
+
+import operator as py
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from finchlang.source import FinchError
+from finchlang.syntax import MISSING, Call, Literal, Node, Variable
+from finchlang.types import ALIASES, TYPES, Type, type_of_value
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value of an expression; `value` is a NumPy scalar."""
+
+    value: Any
+    is_structural: bool = False
+
+    @property
+    def is_integer(self) -> bool:
+        return self.value.dtype.kind in "iu"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.value.dtype.kind == "b"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What an operator gives that cannot be computed: an error, if anything needs the value."""
+
+    error: FinchError
+    value: Any  # of the type that there would be
+
+
+def number(value: Any, type: Type | None = None, is_structural: bool = False) -> Number:
+    """A Python or NumPy number as a value of `type`, or of the type it has."""
+    found = type or type_of_value(value)
+    assert found is not None
+    return Number(_wrap(value, found.dtype), is_structural)
+
+
+def _wrap(value: Any, dtype: np.dtype) -> Any:
+    if dtype.kind in "iu" and not isinstance(value, (float, np.floating)):
+        whole = int(value) & ((1 << 8 * dtype.itemsize) - 1)
+        return np.array(whole, f"u{dtype.itemsize}").view(dtype)[()]
+    return dtype.type(value)
+
+
+def convert(value: Any, dtype: np.dtype) -> Any:
+    """A NumPy scalar as another type: floats are cut to integers of the range, NaN to 0."""
+    if dtype.kind == "b":
+        return np.bool_(value != 0)
+    if dtype.kind in "iu" and value.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        if np.isnan(value):
+            return dtype.type(0)
+        inside = float(limits.min) < value < float(limits.max)
+        return dtype.type(int(value) if inside else limits.min if value < 0 else limits.max)
+    with np.errstate(all="ignore"):
+        return _wrap(value, dtype)
+
+
+# ------------------------------------------------------------------------------- types of operands
+
+
+def common(*types: np.dtype) -> np.dtype:
+    """What operands are brought to: floats win, then width, then unsigned; Bool is the least."""
+    return max(
+        types, key=lambda t: ("biuf".index(t.kind) // 3, t.itemsize * (t.kind != "b"), t.kind)
+    )
+
+
+def _together(args: Sequence[Any], bools: bool = False) -> list[Any]:
+    """The operands in their common type; Bools count as Int64 unless told."""
+    dtype = common(*(a.dtype for a in args))
+    if dtype.kind == "b" and not bools:
+        dtype = np.dtype(np.int64)
+    return [a if a.dtype == dtype else convert(a, dtype) for a in args]
+
+
+def _floats(args: Sequence[Any]) -> list[Any]:
+    args = _together(args)
+    return args if args[0].dtype.kind == "f" else [np.float64(a) for a in args]
+
+
+def _type_error(message: str) -> FinchError:
+    return FinchError("type", message)
+
+
+# ------------------------------------------------------------------------------------ the meanings
+
+Meaning = Callable[..., Any]
+
+
+def _promoted(function: Meaning, bools: bool = False) -> Meaning:
+    return lambda *args: function(*_together(args, bools))
+
+
+def _on_floats(function: Meaning) -> Meaning:
+    return lambda *args: function(*_floats(args))
+
+
+def _whole(function: Callable[[int, int], int], floating: Meaning) -> Meaning:
+    """A division: `function` on integers of any size, `floating` on floats."""
+
+    def divide(*args: Any) -> Any:
+        a, b = _together(args)
+        if a.dtype.kind == "f":
+            return floating(a, b)
+        return _wrap(function(int(a), int(b)), a.dtype)
+
+    return divide
+
+
+def _towards_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if "f" in (a.dtype.kind, b.dtype.kind):
+        return np.power(*_floats((a, b)))
+    (a,), exponent = _together((a,)), int(convert(b, np.dtype(np.int64)))
+    base = int(a)
+    if exponent < 0:  # the whole part of the fraction
+        return a.dtype.type(base ** (-exponent % 2) if abs(base) == 1 else 0)
+    return _wrap(pow(base, exponent, 1 << 64), a.dtype)
+
+
+def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
+    """Integers are compared by their values, whatever their types."""
+
+    def compare(a: Any, b: Any) -> Any:
+        if "f" in (a.dtype.kind, b.dtype.kind):
+            return np.bool_(function(*_together((a, b))))
+        return np.bool_(function(int(a), int(b)))
+
+    return compare
+
+
+def _logical(function: Meaning) -> Meaning:
+    def apply(*args: Any) -> Any:
+        if any(a.dtype.kind != "b" for a in args):
+            raise _type_error("a condition must be a Bool")
+        return function(*args)
+
+    return apply
+
+
+def _bits(function: Meaning) -> Meaning:
+    def apply(*args: Any) -> Any:
+        if any(a.dtype.kind == "f" for a in args):
+            raise _type_error("bit operations need integers or Bools")
+        return function(*_together(args, bools=True))
+
+    return apply
+
+
+def _shifted(sign: int) -> Meaning:
+    """By a count of any size; a negative one shifts the other way."""
+
+    def shift(a: Any, b: Any) -> Any:
+        if "f" in (a.dtype.kind, b.dtype.kind):
+            raise _type_error("a shift needs integers")
+        (a,), count = _together((a,)), sign * int(convert(b, np.dtype(np.int64)))
+        value = int(a)
+        return _wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
+
+    return shift
+
+
+def _rounded(function: Meaning) -> Meaning:
+    return lambda a: function(a) if a.dtype.kind == "f" else a
+
+
+def _second(a: Any, b: Any) -> Any:
+    return b
+
+
+#: by name and number of operands
+MEANINGS: dict[tuple[str, int], Meaning] = {
+    ("+", 1): _promoted(lambda a: a),
+    ("-", 1): _promoted(np.negative),
+    ("+", 2): _promoted(np.add),
+    ("-", 2): _promoted(np.subtract),
+    ("*", 2): _promoted(np.multiply, bools=True),
+    ("/", 2): _on_floats(np.true_divide),
+    ("div", 2): _whole(_towards_zero, lambda a, b: np.trunc(a / b)),
+    ("%", 2): _whole(lambda a, b: a - b * _towards_zero(a, b), np.fmod),
+    ("^", 2): _power,
+    ("min", 2): _promoted(np.minimum, bools=True),
+    ("max", 2): _promoted(np.maximum, bools=True),
+    **{(sign, 2): _compared(f) for sign, f in (("==", py.eq), ("!=", py.ne), ("<", py.lt))},
+    **{(sign, 2): _compared(f) for sign, f in (("<=", py.le), (">", py.gt), (">=", py.ge))},
+    ("&&", 2): _logical(np.logical_and),
+    ("||", 2): _logical(np.logical_or),
+    ("!", 1): _logical(np.logical_not),
+    ("&", 2): _bits(np.bitwise_and),
+    ("|", 2): _bits(np.bitwise_or),
+    ("xor", 2): _bits(np.bitwise_xor),
+    ("~", 1): _bits(np.invert),
+    ("<<", 2): _shifted(1),
+    (">>", 2): _shifted(-1),
+    ("identity", 1): lambda a: a,
+    ("inv", 1): _on_floats(np.reciprocal),
+    ("sign", 1): _promoted(np.sign),
+    ("isnan", 1): lambda a: np.isnan(a) if a.dtype.kind == "f" else np.bool_(False),
+    ("abs", 1): lambda a: a if a.dtype.kind == "b" else np.abs(a),
+    **{(name, 1): _rounded(getattr(np, name)) for name in ("floor", "ceil", "trunc")},
+    ("round", 1): _rounded(np.rint),
+    **{
+        (name, 1): _on_floats(getattr(np, name))
+        for name in (
+            *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
+            *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
+        )
+    },
+    ("initwrite", 2): _second,
+    ("overwrite", 2): _second,
+    **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
+}
+_SPELLINGS = {"and": "&&", "or": "||"} | {name: type.name for name, type in ALIASES.items()}
+_LAZY = ("coalesce", "ifelse")
+
+
+# ------------------------------------------------------------------------------------- structure
+
+
+def _is_extreme(x: Any, dtype: np.dtype, sign: int) -> bool:
+    """Whether nothing of a type is beyond x."""
+    if dtype.kind == "f":
+        return bool(x == sign * np.inf)
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return int(x) == limits[sign > 0]
+
+
+def _zero_left(k: int, x: Any, dtype: np.dtype) -> Any:
+    return 0 if k == 1 and x == 0 else None
+
+
+def _of_remainder(k: int, x: Any, dtype: np.dtype) -> Any:
+    return 0 if (x == 0 if k == 1 else x == 1 and dtype.kind in "iu") else None
+
+
+def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
+    return bool(x == (1 if dtype.kind == "b" else _wrap(-1, dtype)))
+
+
+#: what a structural operand x in the place k decides alone, whatever the others are, else None; the
+#: operands have a common type
+DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
+    "*": lambda k, x, t: 0 if x == 0 else None,
+    "/": lambda k, x, t: 0 if (x == 0 if k == 1 else np.isinf(x)) else None,
+    **dict.fromkeys(("div", "<<", ">>"), _zero_left),
+    "%": _of_remainder,
+    "+": lambda k, x, t: x if np.isinf(x) else None,
+    "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,
+    "^": lambda k, x, t: 1 if (x == 1 if k == 1 else x == 0) else None,
+    "min": lambda k, x, t: x if _is_extreme(x, t, -1) else None,
+    "max": lambda k, x, t: x if _is_extreme(x, t, 1) else None,
+    "<": lambda k, x, t: False if x == (np.inf if k == 1 else -np.inf) else None,
+    ">": lambda k, x, t: False if x == (-np.inf if k == 1 else np.inf) else None,
+    "&&": lambda k, x, t: None if x else False,
+    "||": lambda k, x, t: True if x else None,
+    "&": lambda k, x, t: 0 if x == 0 else None,
+    "|": lambda k, x, t: x if _has_all_bits(x, t) else None,
+}
+
+
+# ------------------------------------------------------------------------------------ application
+
+
+def apply(op: Node, args: list[Any], node: Node) -> Any:
+    """An operator on values (Number, Failed, `missing`): a value, or `missing`.
+
+    Raises FinchError of kind type or unknown name, placed at `node`."""
+    try:
+        result = _apply(op, args)
+        return (
+            Failed(result.error.at(node.span), result.value)
+            if isinstance(result, Failed)
+            else result
+        )
+    except FinchError as error:
+        raise error.at(node.span) from None
+
+
+def _apply(op: Node, args: list[Any]) -> Any:
+    if isinstance(op, Call) and op.op == Variable("choose"):
+        return _choose(op, args)
+    name = op.name if isinstance(op, Variable) else ""
+    name = _SPELLINGS.get(name, name)
+    if name == "coalesce" and args:
+        return next((a for a in args if a is not MISSING), MISSING)
+    if name == "ifelse" and len(args) == 3:
+        return _ifelse(*args)
+    meaning = MEANINGS.get((name, len(args)))
+    if meaning is None:
+        if name in _LAZY or any(known == name for known, _ in MEANINGS):
+            raise _type_error(f"{name} does not take {len(args)} arguments")
+        raise FinchError("unknown name", f"{name or 'this'} is not an operator")
+    if MISSING in args:
+        return MISSING
+    if not all(isinstance(a, (Number, Failed)) for a in args):
+        raise _type_error(f"{name} takes numbers")
+    return _of_numbers(name, meaning, args)
+
+
+def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
+    values = [a.value for a in args]
+    with np.errstate(all="ignore"):
+        decided = _decided(name, args)
+        if name in ("&&", "||") and values[0].dtype.kind == "b" and values[0] == (name == "||"):
+            args = args[:1]  # the second operand is not needed
+        failed = next((a for a in args if isinstance(a, Failed)), None)
+        if failed is None and name in DIVISIONS and _divides_by_zero(*values):
+            failed = Failed(
+                FinchError("bounds", "an integer is divided by 0"), _together(values)[0]
+            )
+        result = failed.value if failed is not None else meaning(*values)
+        if decided is not None:
+            return Number(convert(np.asarray(decided)[()], result.dtype), True)
+    if failed is not None:
+        return Failed(failed.error, result)
+    return Number(result, all(a.is_structural for a in args))
+
+
+#: those of which integers cannot be divided by 0
+DIVISIONS = ("div", "%")
+
+
+def _divides_by_zero(a: Any, b: Any) -> bool:
+    return "f" not in (a.dtype.kind, b.dtype.kind) and b == 0
+
+
+def _decided(name: str, args: list[Any]) -> Any:
+    """What structural operands decide, if they do not decide differently."""
+    if name not in DECIDING or len(args) != 2:
+        return None
+    dtype = common(*(a.value.dtype for a in args))
+    known = [
+        (k, a.value) for k, a in enumerate(args, 1) if isinstance(a, Number) and a.is_structural
+    ]
+    found = [r for k, x in known if (r := DECIDING[name](k, x, dtype)) is not None]
+    return found[0] if found and all(r == found[0] for r in found) else None
+
+
+def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
+    if condition is MISSING or isinstance(condition, Failed):
+        return condition
+    if not isinstance(condition, Number) or not condition.is_bool:
+        raise _type_error("a condition must be a Bool")
+    chosen, other = (then, otherwise) if condition.value else (otherwise, then)
+    if chosen is MISSING or other is MISSING or isinstance(chosen, Failed):
+        return chosen
+    value = convert(chosen.value, common(chosen.value.dtype, other.value.dtype))
+    return Number(value, condition.is_structural and chosen.is_structural)
+
+
+def _choose(op: Call, args: list[Any]) -> Any:
+    """choose(z)(a, b) is a if a is not z, else b."""
+    (z,) = op.args if len(op.args) == 1 else (None,)
+    if not isinstance(z, Literal) or len(args) != 2:
+        raise _type_error("choose takes one literal, and then two arguments")
+    if MISSING in args or isinstance(args[0], Failed):
+        return MISSING if MISSING in args else args[0]
+    a, b = args
+    chosen, other = (a, b) if a.value != z.value else (b, a)
+    if isinstance(chosen, Failed):
+        return chosen
+    value = convert(chosen.value, common(a.value.dtype, b.value.dtype))
+    return Number(value, a.is_structural and chosen.is_structural)

@@ -1,0 +1,122 @@
+"""What is broken on purpose is seen, and the report names the part: operators have an oracle of their
+own, and what the semantics that differ do not share is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from finchlang.agreement import compare, suspects
+from finchlang.algebra import OPERATORS, law
+from finchlang.denote import operators as denoted
+from finchlang.host import evaluate
+from finchlang.host.residual import ResidualHost
+from finchlang.native import emit_ops
+from finchlang.operations import arithmetic
+from finchlang.rules import simplify
+
+PROGRAM = """
+A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
+P = [3, 1, 4, 2]
+B = Tensor(SparseByteMap(Element(0.0)), 4)
+x = [1.0, 5.0, -2.0, 4.0]
+y = zeros(4)
+@finch begin
+    B .= 0
+    for i = _
+        B[P[i]] += max(A[i], x[i])
+    end
+    y .= 0
+    for i = _
+        y[i] = B[i] - min(A[i], 1.0)
+    end
+end
+"""
+
+Patch = pytest.MonkeyPatch
+
+
+def _max_is_min_in_the_table(patch: Patch) -> None:
+    row = replace(OPERATORS["max"], build=arithmetic("min", bools=True))
+    patch.setitem(OPERATORS, "max", row)
+
+
+def _max_has_a_wrong_annihilator(patch: Patch) -> None:
+    patch.setitem(OPERATORS, "max", replace(OPERATORS["max"], annihilators=(law(0),)))
+
+
+def _max_is_min_in_the_denotation(patch: Patch) -> None:
+    patch.setitem(denoted.MEANINGS, ("max", 2), lambda a, b: np.minimum(a, b))
+
+
+def _nothing_is_sorted_when_staged(patch: Patch) -> None:
+    patch.setattr(ResidualHost, "sort", lambda host, buffer, start, stop: None)
+
+
+def _max_is_min_natively(patch: Patch) -> None:
+    def swapped(body: Any, op: Any, args: list[str]) -> str:
+        return emit_ops._extremum(body, SimpleNamespace(name="min", type=op.type), args)
+
+    patch.setitem(emit_ops._EMITTERS, "max", swapped)
+
+
+def _max_is_min_where_it_is_executed(patch: Patch) -> None:
+    patch.setitem(evaluate._PLAIN, "max", evaluate._PLAIN["min"])
+
+
+SHARED = {"normalisation", "the operator table", "the rules"}
+FAULTS: dict[str, tuple[Callable[[Patch], None], set[str]]] = {
+    "max is min in the table": (_max_is_min_in_the_table, {"the denotation", *SHARED}),
+    "a wrong annihilator": (_max_has_a_wrong_annihilator, {"the denotation", *SHARED}),
+    "max is min in the denotation": (_max_is_min_in_the_denotation, {"the denotation", *SHARED}),
+    "nothing is sorted when staged": (_nothing_is_sorted_when_staged, {"staging"}),
+    "max is min natively": (_max_is_min_natively, {"native code"}),
+    "max is min when executed": (_max_is_min_where_it_is_executed, {"the executing host"}),
+}
+
+
+@pytest.fixture
+def forgetful(monkeypatch: Patch) -> Iterator[None]:
+    """No cached kernel, and no term remembered as simple."""
+    monkeypatch.setenv("FINCH_CACHE_DIR", "")
+    simplify._simple.clear()
+    yield
+    simplify._simple.clear()
+
+
+def blamed(report: str) -> set[str]:
+    return set(report.partition("(look at ")[2].partition(")")[0].split(" or "))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_seen_and_blamed(name: str, monkeypatch: Patch, forgetful: None) -> None:
+    plant, parts = FAULTS[name]
+    plant(monkeypatch)
+    found = compare(PROGRAM)
+    assert not found.agrees
+    assert all(blamed(line) == parts for line in found.differences), found.report
+
+
+def test_without_a_fault_there_is_nothing_to_blame(forgetful: None) -> None:
+    assert compare(PROGRAM).agrees
+
+
+@pytest.mark.parametrize(
+    ("groups", "parts"),
+    [
+        ([("denote",), ("interpret", "residual", "native")], {"the denotation", *SHARED}),
+        ([("denote", "interpret"), ("residual", "native")], {"staging"}),
+        ([("denote", "interpret", "residual"), ("native",)], {"native code"}),
+        ([("denote", "native"), ("interpret", "residual")], {"the executing host"}),
+        ([("denote", "residual", "native"), ("interpret",)], {"the executing host"}),
+        ([("denote",), ("interpret",), ("residual",), ("native",)], SHARED),
+        ([("interpret",), ("native",)], {"staging", "native code", "the executing host"}),
+    ],
+)
+def test_suspects(groups: list[tuple[str, ...]], parts: set[str]) -> None:
+    assert set(suspects(groups)) == parts
