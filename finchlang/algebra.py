@@ -19,16 +19,19 @@ from finchlang.operations import (
     bitwise,
     comparison,
     conversion,
+    divides_by_zero,
     ifelse,
     int_or_float,
     inverse,
     isnan,
     logical,
     minus,
+    modulus,
     number,
     on_floats,
     power,
     promoted,
+    rounded_quotient,
     rounding,
     shift,
     sign,
@@ -55,6 +58,10 @@ class Law:
     def is_about(self, argument: int) -> bool:
         """Whether this holds for an argument, counted from 1."""
         return self.at is None or self.at == argument
+
+
+#: what is said where an operator is `undefined`
+NO_RESULT = "an integer is divided by 0"
 
 
 def law(value: Any, at: int | None = None, result: Any = None) -> Law:
@@ -102,6 +109,8 @@ class Operator:
     lazy_missing: bool = False  # handles `missing` itself instead of giving missing
     keeps_old: bool = True  # as a reduction: whether the old value matters
     selects: bool = False  # the first argument decides which of the others is the result
+    short_circuits: bool = False  # the second argument is not needed if the first annihilates
+    undefined: Build | None = None  # the condition under which there is no result, but an error
 
 
 def _infinite(sign: int) -> ByType:
@@ -187,18 +196,30 @@ _ROWS = (
         distributes_over={"+": 1},
         group="*",
     ),
-    Operator(
-        "div",
-        (2, 2),
-        int_or_float("idiv", "fdiv", "trunc"),
-        identity=law(_whole_one, at=2),
-        annihilators=(_OF_NOTHING,),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            build,
+            identity=law(_whole_one, at=2),
+            annihilators=(_OF_NOTHING,),
+            undefined=divides_by_zero,
+        )
+        for name, build in (
+            ("div", int_or_float("idiv", "fdiv", "trunc")),
+            ("fld", rounded_quotient("floor")),
+            ("cld", rounded_quotient("ceil")),
+        )
     ),
-    Operator(
-        "%",
-        (2, 2),
-        int_or_float("irem", "fmod"),
-        annihilators=(_OF_NOTHING, law(_whole_one, at=2, result=0)),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            build,
+            annihilators=(_OF_NOTHING, law(_whole_one, at=2, result=0)),
+            undefined=divides_by_zero,
+        )
+        for name, build in (("%", int_or_float("irem", "fmod")), ("mod", modulus))
     ),
     Operator(
         "^",
@@ -249,6 +270,7 @@ _ROWS = (
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
+            short_circuits=build is logical,
         )
         for name, primitive, build, unit, zero, other in (
             ("&&", "and", logical, True, False, "||"),
@@ -295,7 +317,7 @@ _ROWS = (
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 #: the other spellings
-OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"]}
+OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
 OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}
 
 

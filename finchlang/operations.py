@@ -69,6 +69,60 @@ def int_or_float(integer: str, floating: str, after: str | None = None) -> Build
     return build
 
 
+def divides_by_zero(a: Expr, b: Expr) -> Expr:
+    """Whether a division has no result: that of an integer by 0."""
+    _, type = promoted((a, b))
+    return const(False) if type.is_float else op("eq", b, const(0, b.type))
+
+
+def rounded_quotient(name: str) -> Build:
+    """The quotient rounded down ("floor") or up ("ceil")."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = promoted((a, b))
+        if type.is_float:
+            return op(name, op("fdiv", a, b))
+        a, b = cast(a, number(type)), cast(b, number(type))
+        quotient, one = op("idiv", a, b), const(1, a.type)
+        if name == "floor":
+            return op("select", _is_cut_up(a, b), op("sub", quotient, one), quotient)
+        return op("select", _is_cut_down(a, b), op("add", quotient, one), quotient)
+
+    return build
+
+
+def modulus(a: Expr, b: Expr) -> Expr:
+    """The remainder with the sign of b."""
+    (a, b), type = promoted((a, b))
+    if type.is_float:
+        rest = op("fmod", a, b)
+        differs = op("ne", op("lt", rest, const(0, type)), op("lt", b, const(0, type)))
+        return op(
+            "select", op("and", op("ne", rest, const(0, type)), differs), op("add", rest, b), rest
+        )
+    a, b = cast(a, number(type)), cast(b, number(type))
+    rest = op("irem", a, b)
+    return op("select", _is_cut_up(a, b), op("add", rest, b), rest)
+
+
+def _is_cut_up(a: Expr, b: Expr) -> Expr:
+    """Whether the whole part of a / b is above it: it is negative and not whole."""
+    if a.type.kind == "uint":
+        return const(False)
+    rest, zero = op("irem", a, b), const(0, a.type)
+    signs = op("ne", op("lt", rest, zero), op("lt", b, zero))
+    return op("and", op("ne", rest, zero), signs)
+
+
+def _is_cut_down(a: Expr, b: Expr) -> Expr:
+    """Whether the whole part of a / b is below it: it is positive and not whole."""
+    rest, zero = op("irem", a, b), const(0, a.type)
+    is_rest = op("ne", rest, zero)
+    if a.type.kind == "uint":
+        return is_rest
+    return op("and", is_rest, op("eq", op("lt", rest, zero), op("lt", b, zero)))
+
+
 def power(a: Expr, b: Expr) -> Expr:
     if not a.type.is_float and not b.type.is_float:
         return op("ipow", cast(a, number(a.type)), cast(b, Int64))

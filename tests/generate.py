@@ -213,8 +213,14 @@ class _Generator(DataGenerator):
         if self.kind in ("int", "float") and self.chance(0.15):
             forms = ["abs({a})", "(-{a})", "({a})^2"]
             forms += ["div({a}, 2)", "({a}) % 3"] if self.kind == "int" else ["({a}) / 2"]
+            forms += ["({a} + 2) - 1", "3 * ({a}) * 2", "-(2 * -({a}))"]
             return self.random.choice(forms).format(a=a)
         b = self.expression(nest, depth - 1)
+        if self.kind in ("int", "float") and self.chance(0.08):
+            forms = ["{a} / (abs({b}) + 1)"] if self.kind == "float" else []
+            forms += ["div({a}, abs({b}) + 1)", "({a}) % (abs({b}) + 1)"]
+            forms += ["({a}) << 1"] if self.kind == "int" else ["({a}) * inv(abs({b}) + 2)"]
+            return self.random.choice(forms).format(a=a, b=b)
         if self.chance(0.08):
             return f"ifelse({self.condition(nest)}, {a}, {b})"
         if self.kind == "bool":

@@ -23,7 +23,7 @@ LIMITED = {
     **dict.fromkeys(("+", "-", "^"), NUMBERS),
     **dict.fromkeys(("/", "inv"), (Float32, Float64)),
 }
-DIVISIONS = ("/", "div", "%")
+DIVISIONS = ("/", "div", "fld", "cld", "%", "mod")
 
 
 def values_of(type: Type) -> list[Any]:

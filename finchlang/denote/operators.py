@@ -40,7 +40,7 @@ class Failed:
     """What an operator gives that cannot be computed: an error, if anything needs the value."""
 
     error: FinchError
-    value: Any  # of the type that there would be
+    value: Any  # any of the type that there would be
 
 
 def number(value: Any, type: Type | None = None, is_structural: bool = False) -> Number:
@@ -197,6 +197,9 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("/", 2): _on_floats(np.true_divide),
     ("div", 2): _whole(_towards_zero, lambda a, b: np.trunc(a / b)),
     ("%", 2): _whole(lambda a, b: a - b * _towards_zero(a, b), np.fmod),
+    ("fld", 2): _whole(lambda a, b: a // b, lambda a, b: np.floor(a / b)),
+    ("cld", 2): _whole(lambda a, b: -(-a // b), lambda a, b: np.ceil(a / b)),
+    ("mod", 2): _whole(lambda a, b: a % b, np.mod),
     ("^", 2): _power,
     ("min", 2): _promoted(np.minimum, bools=True),
     ("max", 2): _promoted(np.maximum, bools=True),
@@ -229,7 +232,9 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("overwrite", 2): _second,
     **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
 }
-_SPELLINGS = {"and": "&&", "or": "||"} | {name: type.name for name, type in ALIASES.items()}
+_SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
+    name: type.name for name, type in ALIASES.items()
+}
 _LAZY = ("coalesce", "ifelse")
 
 
@@ -261,8 +266,8 @@ def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
     "/": lambda k, x, t: 0 if (x == 0 if k == 1 else np.isinf(x)) else None,
-    **dict.fromkeys(("div", "<<", ">>"), _zero_left),
-    "%": _of_remainder,
+    **dict.fromkeys(("div", "fld", "cld", "<<", ">>"), _zero_left),
+    **dict.fromkeys(("%", "mod"), _of_remainder),
     "+": lambda k, x, t: x if np.isinf(x) else None,
     "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,
     "^": lambda k, x, t: 1 if (x == 1 if k == 1 else x == 0) else None,
@@ -322,21 +327,20 @@ def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
         decided = _decided(name, args)
         if name in ("&&", "||") and values[0].dtype.kind == "b" and values[0] == (name == "||"):
             args = args[:1]  # the second operand is not needed
-        failed = next((a for a in args if isinstance(a, Failed)), None)
-        if failed is None and name in DIVISIONS and _divides_by_zero(*values):
-            failed = Failed(
-                FinchError("bounds", "an integer is divided by 0"), _together(values)[0]
-            )
-        result = failed.value if failed is not None else meaning(*values)
+        failed = next((a.error for a in args if isinstance(a, Failed)), None)
+        if name in DIVISIONS and _divides_by_zero(*values):
+            failed = failed or FinchError("bounds", "an integer is divided by 0")
+            values[1] = values[1].dtype.type(1)
+        result = meaning(*values)
         if decided is not None:
             return Number(convert(np.asarray(decided)[()], result.dtype), True)
     if failed is not None:
-        return Failed(failed.error, result)
+        return Failed(failed, result)
     return Number(result, all(a.is_structural for a in args))
 
 
 #: those of which integers cannot be divided by 0
-DIVISIONS = ("div", "%")
+DIVISIONS = ("div", "fld", "cld", "%", "mod")
 
 
 def _divides_by_zero(a: Any, b: Any) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from finchlang.algebra import Build, literal_type, operator
-from finchlang.host.fold import cast, compare, conjunction, const, op
+from finchlang.algebra import NO_RESULT, Build, Operator, literal_type, operator
+from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
-from finchlang.source import Bug, FinchError
+from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
     Access,
     Assign,
@@ -28,25 +29,26 @@ from finchlang.syntax import (
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import Int64, Type
+from finchlang.types import Bool, Int64, Type
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
 
-def evaluate(node: Node, state: State, machine: Machine | None = None) -> Expr:
+def evaluate(node: Node, state: State, machine: Machine | None = None, given: Expr = TRUE) -> Expr:
     """The host expression of an expression whose accesses have been read, by these rules of Fig 14:
 
     Literal: ⟨literal(val), s⟩ → val.  Value: ⟨value(ex, type), s⟩ ⇒ ⟨⟨ex, t⟩⟩.
     Call: ⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), s⟩ → ⟨⟨g(vals...), t⟩⟩
 
-    `machine` is told of them. Raises FinchError "type" where an operator does not take its arguments.
+    `machine` is told of them; the value matters only where `given` holds. Raises FinchError "type"
+    where an operator does not take its arguments.
     """
-    expr = _evaluate(node, state, machine)
+    expr = _evaluate(node, state, machine, given)
     if machine is not None:
         machine.tell_expression(type(node).__name__, lambda: (node, Value(expr)))
     return expr
 
 
-def _evaluate(node: Node, state: State, machine: Machine | None) -> Expr:
+def _evaluate(node: Node, state: State, machine: Machine | None, given: Expr) -> Expr:
     match node:
         case Literal():
             type = literal_type(node)
@@ -61,11 +63,37 @@ def _evaluate(node: Node, state: State, machine: Machine | None) -> Expr:
             row = operator(function)
             if row is None:
                 raise FinchError("unknown name", "this is no operator", function.span)
+            exprs: list[Expr] = []
             try:
-                return row.build(*(evaluate(a, state, machine) for a in args))
+                for arg in args:
+                    needed = _needed(row, exprs, given)
+                    exprs.append(evaluate(arg, state, machine, needed))
+                return applied(row, exprs, state.host, node.span, given)
             except FinchError as error:
                 raise error.at(node.span) from None
     raise Bug(f"cannot evaluate {node!r}")
+
+
+def _needed(row: Operator, before: list[Expr], given: Expr) -> Expr:
+    """The condition under which the next argument of an operator is needed."""
+    if not before or before[0].type != Bool or not (row.selects or row.short_circuits):
+        return given
+    first = before[0]
+    if row.selects:
+        return conjunction(given, first if len(before) == 1 else op("not", first))
+    zero = row.annihilators[0].value(Bool)
+    return conjunction(given, op("not", first) if zero else first)
+
+
+def applied(
+    row: Operator, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
+) -> Expr:
+    """An operator on arguments, checked to have a result where `given` holds."""
+    result = row.build(*args)
+    if row.undefined is not None:
+        undefined = conjunction(given, row.undefined(*args))
+        host.branch(undefined, lambda: host.fail("bounds", NO_RESULT, (), span))
+    return result
 
 
 def resolve(node: Node, state: State) -> TensorLike:

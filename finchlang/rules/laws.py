@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from finchlang.algebra import OPERATORS, Law, Operator, literal_type, operator
-from finchlang.host.fold import const
+from finchlang.host.fold import TRUE, const
 from finchlang.host.ir import Const
 from finchlang.rules.expressions import type_of
 from finchlang.source import FinchError
@@ -111,8 +111,12 @@ def _annihilated(row: Operator, node: Call) -> Literal | None:
 
 
 def _folded(row: Operator, node: Call) -> Node | None:
+    """The result of literals; None where there is none, which is an error if it is ever needed."""
+    args = [const(a.value, literal_type(a)) for a in node.args]  # type: ignore
     try:
-        result = row.build(*(const(a.value, literal_type(a)) for a in node.args))  # type: ignore
+        if row.undefined is not None and row.undefined(*args) is TRUE:
+            return None
+        result = row.build(*args)
     except FinchError as error:
         raise error.at(node.span) from None
     assert isinstance(result, Const)

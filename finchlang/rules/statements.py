@@ -18,6 +18,7 @@ from finchlang.rules.engine import (
     rule,
 )
 from finchlang.rules.expressions import (
+    applied,
     evaluate,
     evaluate_extent,
     fail_unless,
@@ -142,7 +143,7 @@ def assign(machine: Machine, term: Term, state: State) -> Step | None:
     value = evaluate(term.value, state, machine)
     if row.keeps_old:
         old = evaluate(fiber.level.read(state.host, fiber), state)
-        value = row.build(old, value)
+        value = applied(row, (old, value), state.host, term.span)
     write(state.host, fiber, value, term)
     return EMPTY, state
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.algebra import Operator
+from finchlang.algebra import NO_RESULT, Operator
 from finchlang.host.evaluate import as_function
 from finchlang.host.ir import Var
 from finchlang.script.show import kind_of, size_text, text
@@ -171,10 +171,21 @@ def _on_numbers(op: Operator, args: list[Any]) -> Any:
 
 @lru_cache(maxsize=1024)
 def _on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any], Type]:
-    """An operator on numbers of these types as a Python function, and the type of its result."""
+    """An operator on numbers of these types as a Python function, and the type of its result. The
+    function raises FinchError "bounds" where there is no result."""
     variables = [Var("x", type) for type in types]
     expr = op.build(*variables)
-    return as_function(expr, variables), expr.type
+    function = as_function(expr, variables)
+    if op.undefined is None:
+        return function, expr.type
+    is_undefined = as_function(op.undefined(*variables), variables)
+
+    def checked(*args: Any) -> Any:
+        if is_undefined(*args):
+            raise FinchError("bounds", NO_RESULT)
+        return function(*args)
+
+    return checked, expr.type
 
 
 def _on_arrays(name: str, args: list[Any]) -> Any:
