@@ -11,7 +11,7 @@ import scipy.sparse
 
 from finchlang.session import ENGINES, Session
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -396,3 +396,20 @@ def test_a_failed_kernel_leaves_lengths_that_were_not_asked_for() -> None:
         with pytest.raises(FinchError, match="is not in 1:9"):
             session.run(step)
         assert session["G"].storage[0]["idx"].tolist() == wanted
+
+
+@pytest.mark.parametrize("form", ["csc", "csr", "coo"])
+def test_arithmetic_of_scipys_matrices_gives_sparse_tensors(form: str) -> None:
+    session = Session()
+    one, other = (scipy.sparse.random_array((30, 20), density=0.1, rng=k) for k in (1, 2))
+    A, B = one.asformat(form), other.tocsr()
+    session["A"], session["B"] = A, B
+    for text, expected in (
+        ("A + B", A + B),
+        ("B - A / 2", B - A / 2),
+        ("2 * A", 2 * A),
+        ("-B", -B),
+    ):
+        found = session.run(text)
+        assert isinstance(found, (Tensor, SwizzledTensor)) and found.countstored() == expected.nnz
+        np.testing.assert_allclose(found.to_numpy(), expected.toarray())

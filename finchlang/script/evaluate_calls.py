@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import OPERATORS, Operator
+from finchlang.script.arithmetic import compute, is_by_kernel
 from finchlang.script.builtins import Builtin, level_or_scalar
 from finchlang.script.callables import (
     PREDEFINED,
@@ -21,7 +22,7 @@ from finchlang.script.evaluate_expressions import Closure, Expressions, placed
 from finchlang.script.show import kind_of
 from finchlang.script.values import operate, plain_functions, truth
 from finchlang.source import FinchError, Span
-from finchlang.syntax import NOTHING, Break, Call, Continue, KeywordCall, Return, Variable
+from finchlang.syntax import NOTHING, Break, Call, Continue, Kernel, KeywordCall, Return, Variable
 from finchlang.tensors.masks import MaskValue
 from finchlang.types import Type
 
@@ -44,8 +45,9 @@ class Leave(Exception):
 
 
 class Calls(Expressions):
-    """Calls as closures. `output` takes what is printed."""
+    """Calls as closures. `output` takes what is printed, `run_kernel` runs kernels."""
 
+    run_kernel: Callable[[Kernel, Environment], Any]
     output: Callable[[str], Any]
     depth = 0  # of calls of the script's functions
 
@@ -147,6 +149,8 @@ class Calls(Expressions):
             function = OPERATORS[function.name]
         try:
             if isinstance(function, Operator):
+                if is_by_kernel(function, args):
+                    return compute(function, args, self.run_kernel)
                 return operate(function, args)
             if isinstance(function, LevelName):
                 return level_or_scalar(function.name, function.parameters, tuple(args))

@@ -122,7 +122,7 @@ class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
         if len(types) < len(kinds) or not low <= len(kinds) <= high:
             return None
         try:
-            function, result = _on_types(self.op, types)
+            function, result = on_types(self.op, types)
         except FinchError:  # is said where the operator stands
             return None
         return function if result in _PLAIN.values() else None
@@ -145,7 +145,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
         return _on_numbers(op, args)
     if op.name in ("==", "!=") and len(args) == 2:
         return equal(*args) == (op.name == "==")
-    if op.name in ("+", "-", "*", "/") and any(is_array(a) for a in args):
+    if op.name in ARITHMETIC and any(is_array(a) for a in args):
         return _on_arrays(op.name, args)
     if all(isinstance(a, str) for a in args):
         if op.name == "*":
@@ -165,12 +165,12 @@ def _on_numbers(op: Operator, args: list[Any]) -> Any:
         count = str(low) if low == high else f"{low} to {high}"
         raise FinchError("type", f"`{op.name}` takes {count} arguments, {len(args)} are given")
     types: Any = tuple([type_of_value(a) for a in args])
-    function, result = _on_types(op, types)
+    function, result = on_types(op, types)
     return number(function(*[t.wrap(a) for t, a in zip(types, args, strict=True)]), result)
 
 
 @lru_cache(maxsize=1024)
-def _on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any], Type]:
+def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any], Type]:
     """An operator on numbers of these types as a Python function, and the type of its result. The
     function raises FinchError "bounds" where there is no result."""
     variables = [Var("x", type) for type in types]
@@ -188,25 +188,34 @@ def _on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any]
     return checked, expr.type
 
 
+#: the operators that take arrays
+ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+
+
 def _on_arrays(name: str, args: list[Any]) -> Any:
+    check_arrays(name, args)
     arrays = [dense(a) if is_array(a) else a for a in args]
-    if name == "-" and len(args) == 1:
-        return -arrays[0]
-    if len(args) == 2 and all(isinstance(a, np.ndarray) or is_number(a) for a in arrays):
-        a, b = arrays
-        both = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-        with np.errstate(all="ignore"):
-            if both and a.shape != b.shape:
-                sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
-                raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
-            if both and name in "+-":
-                return a + b if name == "+" else a - b
-            if not both and name == "*":
-                return a * b
-            if not both and name == "/" and isinstance(a, np.ndarray):
-                return a / b
-    hint = "write a kernel: `@finch for i = _; ... end`"
-    raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
+    with np.errstate(all="ignore"):
+        return -arrays[0] if len(arrays) == 1 else ARITHMETIC[name](*arrays)
+
+
+def check_arrays(name: str, args: list[Any]) -> None:
+    """Raise FinchError unless the arrays and numbers `args` are what `name` takes: sums and
+    differences of arrays of one size, arrays times numbers or divided by them, -array."""
+    are_arrays = tuple([is_array(a) for a in args])
+    if are_arrays == (True, True):
+        a, b = args
+        if a.shape != b.shape:
+            sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
+            raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
+        is_taken = name in ("+", "-")
+    elif len(args) == 2 and all(is_array(a) or is_number(a) for a in args):
+        is_taken = name == "*" or (name == "/" and is_array(args[0]))
+    else:
+        is_taken = name == "-" and are_arrays == (True,)
+    if not is_taken:
+        hint = "write a kernel: `@finch for i = _; ... end`"
+        raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
 
 
 def equal(a: Any, b: Any) -> bool:

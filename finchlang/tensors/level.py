@@ -42,6 +42,8 @@ class Level:
     has_all_places: ClassVar[bool] = False
     #: whether a coordinate of its first mode and one of its last mean the same exchanged
     is_symmetric: ClassVar[bool] = False
+    #: whether a fiber can hold entries at any coordinates
+    holds_any: ClassVar[bool] = True
     #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
     stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first

@@ -35,6 +35,7 @@ class Packed(Level):
 
     has_all_places: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
+    holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
 

@@ -36,6 +36,7 @@ class SparseInterval(Level):
 
     arrays: ClassVar = (("left", None), ("right", None))
     is_sequential: ClassVar[bool] = True
+    holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
     merges: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")

@@ -32,6 +32,7 @@ class SparsePinpoint(Level):
     index: Type = Int64
 
     arrays: ClassVar = (("idx", None),)
+    holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
