@@ -1,8 +1,9 @@
 """Memory in which every array stands against a page that nobody may touch, and which is never used again
 once it was freed: NumPy's arrays, and what kernels allocate through Python's raw allocator.
 
-Nothing of the package is patched: NumPy and Python are given other allocators. A process may have some
-tens of thousands of such pieces at a time (Linux limits its mappings); what is beyond comes unguarded.
+NumPy and Python are given other allocators; of the package only the alignment of its arrays is patched.
+A process may have some tens of thousands of such pieces at a time (Linux limits its mappings); what is
+beyond comes unguarded.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from finchlang.native.target import target_machine
+from finchlang.tensors import aligned
 
 #: bytes of address space; what is freed is not given out again
 ARENA = 1 << 41
@@ -285,6 +287,7 @@ def guarded(side: str) -> Iterator[None]:
     for name, value in (("first", at), ("next", at), ("stop", at + ARENA), ("table", table)):
         _set(engine, name, value)
     _set(engine, "side", SIDES[side])
+    alignment, aligned.ALIGNMENT = aligned.ALIGNMENT, 1  # arrays end where their memory ends
     old = _Allocator()
     ctypes.pythonapi.PyMem_GetAllocator(_RAW, ctypes.byref(old))
     for name in ("context", "malloc", "realloc", "free"):
@@ -299,6 +302,7 @@ def guarded(side: str) -> Iterator[None]:
     try:
         yield
     finally:
+        aligned.ALIGNMENT = alignment
         # what was allocated in here must be freed as such: only the next allocations are others
         _set_handler(before)
         mixed = _Allocator(old.context, old.malloc, old.calloc, *raw[2:])

@@ -34,8 +34,8 @@ class Layout:
     """What must be known of a compiled kernel to call it, and its slots (64-bit words), in this
     order:
 
-    - three for each buffer: address, capacity in entries, and 1 if the memory was allocated by the
-      kernel (0 when it is called);
+    - three for each buffer: address, capacity in entries, and where the memory begins if it was
+      allocated by the kernel (0 when it is called);
     - one for each input and then one for each output: the bits of the number, integers extended
       to 64 bits, Float32 in the low half;
     - the failure area: which Fail statement (counted in textual order), then its values.

@@ -21,6 +21,7 @@ from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.link import Linker
 from finchlang.native.target import target_machine
+from finchlang.tensors import aligned
 
 _lock = reentrant_lock()
 
@@ -171,7 +172,11 @@ def _procedure(name: str, cache: DiskCache | None) -> int:
         def make() -> bytes:
             return machine_code(emit_procedure(name))
 
-        code = make() if cache is None else _kept(key_of("procedure", name), make, cache)
+        code = (
+            make()
+            if cache is None
+            else _kept(key_of("procedure", name, str(aligned.ALIGNMENT)), make, cache)
+        )
         called = {CALL: _procedure(CALL, cache)} if name == REPEAT else {}
         # a signal's handler may have been here in between
         _procedures.setdefault(name, _library.link(code, name, called))

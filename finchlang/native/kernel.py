@@ -18,7 +18,8 @@ from finchlang.native.abi import (
 )
 from finchlang.native.call import CHANGED, Entry
 from finchlang.native.journal import FULL
-from finchlang.native.runtime import address_of, address_of_array, adopt, free, new_slots
+from finchlang.native.memory import adopt, free
+from finchlang.native.runtime import address_of, address_of_array, new_slots
 from finchlang.native.undo import OFF, Undo
 from finchlang.source import Bug, FinchError
 
@@ -141,11 +142,11 @@ class Frame:
     def array(self, number: int, before: np.ndarray) -> np.ndarray:
         """The buffer `number` after a call that it entered as `before`: the same array, or the
         new one that it grew into. To be called once for each buffer in `grown` after each call."""
-        data, capacity, owned = self.slots[3 * number : 3 * number + 3]
-        if not owned:
+        data, capacity, begin = self.slots[3 * number : 3 * number + 3]
+        if not begin:
             return before
         self.slots[3 * number + 2] = 0
-        return adopt(data, capacity, before.dtype)
+        return adopt(data, capacity, begin, before.dtype)
 
     def expect(self) -> None:
         """Note the outputs, so that the next call says whether its own are others."""
@@ -215,7 +216,7 @@ class Frame:
         self._undo.undo()
         for number in self.kernel.grown:
             if self.slots[3 * number + 2]:
-                free(self.slots[3 * number])
+                free(self.slots[3 * number + 2])
                 self.slots[3 * number + 2] = 0
 
     def _failure(self) -> Failure:

@@ -2,83 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
-
 from finchlang.native import call
+from finchlang.native.memory import grow_text
 from finchlang.native.target import has_masks
-
-#: Gives larger memory to the buffer at %slot: at least doubled, so that appending is linear in
-#: all. Memory that came from outside is left as it was and copied. Null if there is none.
-GROW = """
-define noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {
-  %room = getelementptr i64, ptr %slot, i64 1
-  %mine = getelementptr i64, ptr %slot, i64 2
-  %old = load ptr, ptr %slot
-  %capacity = load i64, ptr %room
-  %owned = load i64, ptr %mine
-  %sane = icmp ult i64 %size, 72057594037927936
-  br i1 %sane, label %choose, label %none
-choose:
-  %double = shl i64 %capacity, 1
-  %larger = call i64 @llvm.umax.i64(i64 %double, i64 %size)
-  %wanted = call i64 @llvm.umax.i64(i64 %larger, i64 16)
-  %bytes = mul i64 %wanted, %width
-  %is_owned = icmp ne i64 %owned, 0
-  br i1 %is_owned, label %extend, label %fresh
-extend:
-  %extended = call ptr @PyMem_RawRealloc(ptr %old, i64 %bytes)
-  br label %check
-fresh:
-  %new = call ptr @PyMem_RawMalloc(i64 %bytes)
-  %failed = icmp eq ptr %new, null
-  br i1 %failed, label %none, label %copy
-copy:
-  %used = mul i64 %capacity, %width
-  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %used, i1 false)
-  br label %check
-check:
-  %memory = phi ptr [ %extended, %extend ], [ %new, %copy ]
-  %lost = icmp eq ptr %memory, null
-  br i1 %lost, label %none, label %keep
-keep:
-  call void @advise(ptr %memory, i64 %bytes)
-  store ptr %memory, ptr %slot
-  store i64 %wanted, ptr %room
-  store i64 1, ptr %mine
-  ret ptr %memory
-none:
-  ret ptr null
-}"""
-
-#: Asks the system for large pages for much memory, as NumPy does for its arrays: entries that lie
-#: apart are quicker to reach there.
-_ADVISE = """
-define internal void @advise(ptr %memory, i64 %bytes) cold noinline nounwind {{
-  %is_large = icmp uge i64 %bytes, 4194304
-  br i1 %is_large, label %ask, label %end
-ask:
-  %address = ptrtoint ptr %memory to i64
-  %reach = add i64 %address, {last}
-  %page = and i64 %reach, {mask}
-  %before = sub i64 %page, %address
-  %whole = sub i64 %bytes, %before
-  %first = inttoptr i64 %page to ptr
-  %ignored = call i32 @madvise(ptr %first, i64 %whole, i32 {advice})
-  br label %end
-end:
-  ret void
-}}"""
-_NO_ADVICE = """
-define internal void @advise(ptr %memory, i64 %bytes) {
-  ret void
-}"""
-
-
-def _advise() -> str:
-    advice = getattr(mmap, "MADV_HUGEPAGE", None)  # not every system has it
-    page = mmap.PAGESIZE
-    return _ADVISE.format(last=page - 1, mask=-page, advice=advice) if advice else _NO_ADVICE
-
 
 #: The names of the metadata that do not depend on the residual: first weights (cold, hot).
 UNLIKELY, INVARIANT, TBAA_ROOT, TBAA_SLOTS = "!0", "!1", "!2", "!4"
@@ -110,12 +36,11 @@ class Module:
 
     def define_grow(self) -> None:
         """Define it."""
-        self.functions.append(GROW)
+        self.functions.append(grow_text())
         self.declare("i64", "llvm.umax.i64", "i64, i64")
-        self.declare("void", "llvm.memcpy.p0.p0.i64", "ptr, ptr, i64, i1")
+        self.declare("void", "llvm.memmove.p0.p0.i64", "ptr, ptr, i64, i1")
         self.declare("ptr", "PyMem_RawMalloc", "i64")
         self.declare("ptr", "PyMem_RawRealloc", "ptr, i64")
-        self.functions.append(_advise())
         self.declare("i32", "madvise", "ptr, i64, i32")
 
     def define_call(self) -> None:

@@ -1,4 +1,4 @@
-"""What native code needs of the running process: symbols to link with, and memory it hands over."""
+"""What native code needs of the running process: symbols to link with, and addresses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ SYMBOLS: dict[str, int] = {
     for name in _EXPORTS
 }
 
-free = ctypes.pythonapi.PyMem_RawFree
-free.argtypes, free.restype = [ctypes.c_void_p], None
-
 
 def new_slots(size: int) -> Any:
     """`size` 64-bit words, all 0; assigning an unsigned integer keeps its bits."""
@@ -36,35 +33,3 @@ def address_of(slots: Any) -> int:
 def address_of_array(array: np.ndarray) -> int:
     """Where an array is in memory."""
     return array.__array_interface__["data"][0]
-
-
-class _Memory:
-    """Memory allocated by a kernel, freed with the last array that uses it."""
-
-    __slots__ = ("__array_interface__", "address")
-
-    def __init__(self, address: int, capacity: int, dtype: np.dtype):
-        self.address = address
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address, False),
-            "shape": (capacity,),
-            "typestr": dtype.str,
-        }
-
-    def __del__(self, free=free) -> None:
-        free(self.address)
-
-
-def adopt(address: int, capacity: int, dtype: np.dtype) -> np.ndarray:
-    """The `capacity` entries at `address`, allocated by a kernel, as an array that owns them."""
-    return np.asarray(_Memory(address, capacity, dtype))
-
-
-def whole(array: np.ndarray) -> np.ndarray:
-    """All of the memory that a kernel allocated, if `array` is the beginning of such memory."""
-    base = array.base
-    if not isinstance(base, np.ndarray) or not isinstance(base.base, _Memory):
-        return array
-    is_start = address_of_array(base) == address_of_array(array)
-    return base if is_start and base.dtype == array.dtype else array

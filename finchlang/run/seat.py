@@ -11,7 +11,8 @@ import numpy as np
 
 from finchlang.native.abi import packer
 from finchlang.native.kernel import Frame
-from finchlang.native.runtime import address_of_array, whole
+from finchlang.native.memory import whole
+from finchlang.native.runtime import address_of_array
 from finchlang.tensors.bind import Bound, gather, has_changed_lengths, scatter, stored
 from finchlang.tensors.tensor import Place, Scalar, Tensor
 

@@ -38,6 +38,7 @@ from finchlang.script.values import (
 )
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING
+from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.measure import bytes_stored
 from finchlang.tensors.scalars import Scalar as ScalarLevel
@@ -146,7 +147,7 @@ def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
 
 def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
     try:
-        return np.full(sizes, value, dtype, order="F")
+        return full_aligned(sizes, value, np.array(value).dtype if dtype is None else dtype)
     except (MemoryError, OverflowError, ValueError):
         message = f"`{name}`: no memory for an array of size {size_text(sizes)}"
         raise FinchError("resource", message) from None

@@ -21,6 +21,7 @@ from finchlang.tensors.contents import mirrored, summed
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
+from finchlang.tensors.packing import aligned_storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
@@ -154,7 +155,7 @@ class _Reader:
         level, storage = self._levels(self.parsed.level, 0, 1, False)
         if not shape:
             return Scalar(level.fill.value, storage[0]["val"][0])
-        body = Tensor.from_storage(level, shape, storage, checked=False)
+        body = Tensor.from_storage(level, shape, aligned_storage(storage), checked=False)
         try:
             body.validate()
         except FinchError as error:

@@ -16,6 +16,7 @@ from finchlang.tensors.contents import mirrored
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
+from finchlang.tensors.packing import aligned_storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import MAX_DIMENSION, Scalar, SwizzledTensor, Tensor
@@ -74,7 +75,9 @@ def _columns(shape: tuple[int, int], coordinates: np.ndarray, values: np.ndarray
         {"ptr": ptr, "idx": idx, "stored": len(idx)},
         {} if isinstance(leaf, Pattern) else {"val": matrix.data},
     ]
-    return Tensor.from_storage(Dense(SparseList(leaf)), shape, storage, checked=False)
+    return Tensor.from_storage(
+        Dense(SparseList(leaf)), shape, aligned_storage(storage), checked=False
+    )
 
 
 def _array(

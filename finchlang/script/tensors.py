@@ -11,6 +11,7 @@ from finchlang.script.show import kind_of, size_text
 from finchlang.script.values import dense, is_array, plain, whole
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.contents import summed
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
@@ -101,7 +102,7 @@ def copy_of(value: Any) -> Any:
         return Scalar(value.format, value.value)
     if isinstance(value, Tensor):
         storage = [
-            {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in level.items()}
+            {k: aligned_copy(v) if isinstance(v, np.ndarray) else v for k, v in level.items()}
             for level in value.storage
         ]
         return Tensor.from_storage(value.format, value.shape, storage, value.checked)

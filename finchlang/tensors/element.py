@@ -13,6 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Value
+from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import same_value
 from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.types import TYPES, Bool, Float64, Int64, Type, can_store, type_of_value
@@ -116,7 +117,7 @@ class Element(Level):
             host.set(fiber.dirty, TRUE)
 
     def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
-        array = np.full(count, self.value.value, self.element_type.dtype)
+        array = full_aligned(count, self.value.value, self.element_type.dtype)
         array[positions] = values
         return {"val": array}
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.source import FinchError
+from finchlang.tensors.aligned import aligned
 from finchlang.tensors.contents import content_numbers
 from finchlang.tensors.level import Level
 from finchlang.types import Int64
@@ -16,7 +17,7 @@ from finchlang.types import Int64
 def pack(
     format: Level, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Storage for entries sorted by their coordinates, the last mode first."""
+    """Storage for entries sorted by their coordinates, the last mode first; its arrays are aligned."""
     storage: list[dict[str, Any]] = []
     positions, count = np.zeros(len(values), np.int64), 1
     levels = list(format.levels())
@@ -40,7 +41,15 @@ def pack(
     except (MemoryError, OverflowError, ValueError):
         size = " x ".join(map(str, shape))
         raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
-    return storage
+    return aligned_storage(storage)
+
+
+def aligned_storage(storage: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`storage` with its arrays aligned, copied where they are not."""
+    return [
+        {n: aligned(x) if isinstance(x, np.ndarray) else x for n, x in level.items()}
+        for level in storage
+    ]
 
 
 def _widened(level: Level, size: Any) -> Level:

@@ -14,6 +14,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Switch, Thunk
 from finchlang.syntax import Node
+from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.pattern import Pattern
@@ -275,7 +276,7 @@ class SparseByteMap(Level):
     ) -> tuple[dict[str, Any], np.ndarray, int]:
         storage, _ = pack_sorted(positions, coordinates, count, self.index.dtype)
         places = positions * size + coordinates
-        tbl = np.zeros(count * size, bool)
+        tbl = full_aligned(count * size, False, bool)
         tbl[places] = True
         counters = {"stored": len(storage["idx"]), "cleared": len(tbl)}
         counters |= {"fibers": count, "width": size}

@@ -1,0 +1,41 @@
+"""Memory for arrays that we own, which begins at a multiple of ALIGNMENT: a vector instruction that
+crosses from one line of the cache to the next takes twice as long."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+#: bytes of a cache line, and of the widest vector
+ALIGNMENT = 64
+
+
+def empty_aligned(shape: int | tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
+    """As numpy.empty in Fortran order, aligned."""
+    kind = np.dtype(dtype)
+    size = kind.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
+    memory = np.empty(size + ALIGNMENT - 1, np.uint8)
+    first = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return memory[first : first + size].view(kind).reshape(shape, order="F")
+
+
+def full_aligned(shape: int | tuple[int, ...], value: object, dtype: np.dtype | type) -> np.ndarray:
+    """As numpy.full in Fortran order, aligned."""
+    array = empty_aligned(shape, dtype)
+    array[...] = value
+    return array
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """`array`, which has one dimension, or a copy of it if it is not aligned."""
+    if array.__array_interface__["data"][0] % ALIGNMENT == 0 or not len(array):
+        return array
+    return aligned_copy(array)
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """A copy of `array`, which has one dimension."""
+    copy = empty_aligned(len(array), array.dtype)
+    copy[...] = array
+    return copy
