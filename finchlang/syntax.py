@@ -97,6 +97,26 @@ class Value(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Typed(Node):
+    """`name::kind`, a number of the script of which the kernel says the type. The scopes pass checks
+    it and leaves the name."""
+
+    name: Variable
+    kind: str
+
+
+#: the modes of a tensor (Fig 14), which are numbered from 0
+MODES = ("read", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode(Node):
+    """`@mode(tensor)`: whether the tensor can be read or updated here, as its number in MODES."""
+
+    tensor: Variable
+
+
+@dataclass(frozen=True, slots=True)
 class Extent(Node):
     """The integers from `start` to `stop`, both included: `a:b`. Only a slice has a `step`, `a:s:b`:
     each step-th of them, from `start` on."""

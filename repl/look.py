@@ -16,7 +16,7 @@ KEYWORDS = (
     *("let", "return", "while"),
 )
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
-MACROS = ("@finch", "@time", "@assert", "@freeze", "@thaw", "@declare", "@__DIR__")
+MACROS = ("@finch", "@time", "@assert", "@freeze", "@thaw", "@declare", "@mode", "@__DIR__")
 
 
 class FinchLexer(RegexLexer):

@@ -29,6 +29,7 @@ from finchlang.syntax import (
     Literal,
     Loop,
     Macro,
+    Mode,
     Node,
     Parametric,
     Range,
@@ -39,6 +40,7 @@ from finchlang.syntax import (
     Subscript,
     Text,
     Thaw,
+    Typed,
     Variable,
     While,
     Yield,
@@ -99,7 +101,8 @@ def _extended(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 def kernel_expressions(bound: tuple[str, ...] = (), size: int = 8) -> st.SearchStrategy[Node]:
     """Expressions of a kernel where the loops over `bound` stand around."""
-    leaf = st.one_of(literals(), variables)
+    typed = st.builds(Typed, variables, st.sampled_from(["Int64", "UInt8", "Float32", "Bool"]))
+    leaf = st.one_of(literals(), variables, variables.map(Mode), typed)
     if bound:
         leaf = st.one_of(leaf, st.sampled_from(bound).map(Index))
     return st.recursive(leaf, _kernel_extended, max_leaves=size)

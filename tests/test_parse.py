@@ -42,6 +42,7 @@ from finchlang.syntax import (
     Literal,
     Loop,
     Macro,
+    Mode,
     Node,
     Parametric,
     Range,
@@ -52,6 +53,7 @@ from finchlang.syntax import (
     Subscript,
     Text,
     Thaw,
+    Typed,
     Variable,
     While,
     Yield,
@@ -59,6 +61,7 @@ from finchlang.syntax import (
 from finchlang.text import parse
 from finchlang.text.lines import Layout
 from finchlang.text.parse import parse_kernel, parse_script
+from finchlang.text.print import pretty
 from finchlang.walk import walk
 
 a, b, c, f, n, s, x, y, A, B = (
@@ -254,6 +257,33 @@ def test_life_cycle_statements():
         Declare(Variable("C"), Literal(0)),  # as Fig 11 writes it
         Yield((A, B)),
     )
+
+
+@pytest.mark.parametrize("init", ["0", "-1.5", "Inf", "true", "v", "(v + 1)", "Float32(0)"])
+@pytest.mark.parametrize("dims", ["", "1:3", "1:3, a:size(A, 1)"])
+def test_a_declaration_has_one_form(init, dims):
+    """`:=` with dimensions behind the value (Fig 8a), `@declare`, and `.=` without dimensions."""
+    texts = [f"C := {init}({dims})" if dims else f"C := {init}"]
+    texts += [f"@declare(C, {init}, {dims})" if dims else f"@declare(C, {init})"]
+    texts += [] if dims else [f"C .= {init}"]
+    one, *others = [parse_kernel(text) for text in texts]
+    assert isinstance(one, Declare) and len(one.dims) == dims.count(":")
+    assert all(other == one for other in others)
+    assert parse_kernel(pretty(one)) == one
+
+
+def test_types_and_modes():
+    """VALUE and MODE of Fig 8a."""
+    assert parse_kernel("s[] += x::Int") == Assign(
+        Access(Variable("s"), ()), Variable("+"), Typed(Variable("x"), "Int64")
+    )
+    asked = Call(Variable("=="), (Mode(Variable("A")), Variable("read")))
+    assert parse_kernel("if @mode(A) == read\nend") == Sieve(asked, Block(()))
+    wrong = ("x::Float", "1::Int64", "A[1]::Int64", "@mode(A[1])", "@mode", "@mode()", "x::")
+    for text in (*wrong, "2(1:3)", "for i = 1:2\ns[] += @mode(i)\nend"):
+        with pytest.raises(FinchError) as error:
+            parse_kernel(f"s[] += {text}" if "for" not in text else text)
+        assert error.value.kind == "syntax" and error.value.span is not None
 
 
 @pytest.mark.parametrize("text", ["return A", "return (A)", "return (A,)"])

@@ -12,9 +12,10 @@ from finchlang.host.execute import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Machine, State, Stuck
+from finchlang.rules.expressions import evaluate
 from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
-from finchlang.syntax import Block, Define, Freeze, Literal, Variable
+from finchlang.syntax import Block, Define, Freeze, Literal, Mode, Variable
 from finchlang.tensors.bind import bind, gather
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
@@ -179,6 +180,14 @@ FINE = {
 def test_not_stuck(name: str, which: str, host: str) -> None:
     state = run(FINE[name], host, which)
     assert all(tensor.mode == "read" for tensor in state.tensors.values())
+
+
+@HOSTS
+def test_mode(host: str) -> None:
+    """⟨mode(tns), (e, t, d)⟩ → e(mode(tns))"""
+    state = run("@thaw(x)", host)
+    modes = {name: evaluate(Mode(Variable(name)), state).value for name in FORMATS}  # type: ignore[attr-defined]
+    assert modes == {name: int(name == "x") for name in FORMATS}
 
 
 def test_d_is_what_belongs_to_the_scope() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from finchlang.denote.arrays import DenseArray, bind
 from finchlang.denote.dimensions import MASKS, Environment, Equations, Late, tensor_of, unwrap
 from finchlang.denote.operators import Failed, Number, apply, convert, number
+from finchlang.denote.settled import settled
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,
@@ -43,6 +44,7 @@ def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
     and ranges, none of which is changed. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
+    program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
     Denotation(arrays, program, environment).run(program, environment, ())
     results = {name: arrays[name].data for name in sorted(_updated(program))}

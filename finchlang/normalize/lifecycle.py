@@ -31,6 +31,7 @@ from finchlang.syntax import (
     Freeze,
     Literal,
     Loop,
+    Mode,
     Node,
     Sieve,
     Thaw,
@@ -83,7 +84,7 @@ class _Lifecycle:
                 self.declared.setdefault(node.tensor.name, node)
             elif isinstance(node, (Freeze, Thaw)):
                 used[node.tensor.name] = None
-            elif isinstance(node, Access) and (name := root(node.tensor)):
+            elif isinstance(node, (Access, Mode)) and (name := root(node.tensor)):
                 used[name] = None
         tensors = {n: _Tensor(n, READ) for n in used if n not in self.declared}
         return self.scope(program, tensors, frozenset(tensors), READ)
@@ -240,7 +241,7 @@ class _Lifecycle:
 
     def check_visible(self, node: Node, visible: frozenset[str]) -> None:
         for n in walk(node):
-            if not isinstance(n, Access):
+            if not isinstance(n, (Access, Mode)):
                 continue
             name = root(n.tensor)
             if name and name not in visible and name not in self.context.workspaces:

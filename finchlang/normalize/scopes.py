@@ -16,6 +16,7 @@ from finchlang.normalize.context import (
 )
 from finchlang.source import FinchError
 from finchlang.syntax import (
+    MODES,
     NOTHING,
     Access,
     Assign,
@@ -29,16 +30,18 @@ from finchlang.syntax import (
     Index,
     Literal,
     Loop,
+    Mode,
     Node,
     Sieve,
     Thaw,
+    Typed,
     Value,
     Variable,
     Yield,
 )
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import Type
+from finchlang.types import Type, UInt8
 from finchlang.walk import block, map_children, replace, walk
 
 _WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
@@ -164,6 +167,11 @@ class _Scopes:
                 return node
             case Index(name) | Variable(name):
                 return self.name(node, name, env)
+            case Typed(variable, kind):
+                return self.typed(node, variable, kind)
+            case Mode(tensor):
+                self.tensor(tensor, env)
+                return node
             case Access():
                 return self.access(node, env)
             case Call(op, args):
@@ -176,6 +184,17 @@ class _Scopes:
                 return Call(op, tuple(self.value(a, env) for a in args), span=node.span)
         hint = "a range is the extent of a loop or a dimension of a tensor"
         raise FinchError("type", "this is not a value", node.span, hint)
+
+    def typed(self, node: Node, variable: Variable, kind: str) -> Node:
+        """`x::Int64`: the number x of the script, which must have this type."""
+        known = self.context.formats.get(variable.name)
+        if not isinstance(known, Type):
+            what = f"`::` says the type of a number of the script, and `{variable.name}` is none"
+            raise FinchError("type", what, node.span)
+        if known.name != kind:
+            message = f"`{variable.name}` is {known}, not {kind}"
+            raise FinchError("type", message, node.span, f"write `{kind}({variable.name})`")
+        return Variable(variable.name, span=node.span)
 
     def name(self, node: Node, name: str, env: Environment) -> Node:
         if name in env:
@@ -190,6 +209,8 @@ class _Scopes:
             order = self.context.level(name).order
             hint = f"write `{_example(name, order)}`"
             raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
+        if name in MODES:
+            return Literal(MODES.index(name), UInt8.name, span=node.span)
         if isinstance(node, Index):
             raise FinchError("unknown name", f"unbound index `{name}`", node.span)
         hint_names = (*env, *self.context.formats)

@@ -17,6 +17,7 @@ from finchlang.syntax import (
     Index,
     Literal,
     Loop,
+    Mode,
     Node,
     Sieve,
     Variable,
@@ -47,7 +48,10 @@ class Workspace:
         return frozen, declared, self.copy(self.tensor, self.name, span)
 
     def redirect(self, node: Node) -> Any:
-        """The statement `node` with its updates of the tensor going to the workspace."""
+        """The statement `node` with its updates of the tensor going to the workspace, whose mode is the
+        tensor's now."""
+        if isinstance(node, Mode) and node.tensor.name == self.tensor:
+            return replace(node, tensor=Variable(self.name, span=node.tensor.span))
         if isinstance(node, Assign) and root(node.target.tensor) == self.tensor:
             target = replace(node.target, tensor=self._renamed(node.target.tensor))
             return replace(node, target=target)

@@ -13,6 +13,7 @@ from finchlang.host.ir import Const, Expr, Var
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
+    MODES,
     Access,
     Assign,
     Call,
@@ -21,6 +22,7 @@ from finchlang.syntax import (
     Index,
     Literal,
     Loop,
+    Mode,
     Node,
     Sieve,
     Value,
@@ -29,7 +31,7 @@ from finchlang.syntax import (
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import Bool, Int64, Type
+from finchlang.types import Bool, Int64, Type, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
 
@@ -37,6 +39,7 @@ def evaluate(node: Node, state: State, machine: Machine | None = None, given: Ex
     """The host expression of an expression whose accesses have been read, by these rules of Fig 14:
 
     Literal: ⟨literal(val), s⟩ → val.  Value: ⟨value(ex, type), s⟩ ⇒ ⟨⟨ex, t⟩⟩.
+    Mode: ⟨mode(tns), (e, t, d)⟩ → e(mode(tns)).
     Call: ⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), s⟩ → ⟨⟨g(vals...), t⟩⟩
 
     `machine` is told of them; the value matters only where `given` holds. Raises FinchError "type"
@@ -57,6 +60,8 @@ def _evaluate(node: Node, state: State, machine: Machine | None, given: Expr) ->
             return const(node.value, type)
         case Value(expr):
             return expr
+        case Mode(tensor):
+            return const(MODES.index(resolve(tensor, state).mode), UInt8)
         case Call(Variable("size"), (Variable() as tensor, Literal(mode))):
             return size(resolve(tensor, state), mode)
         case Call(function, args):
@@ -203,7 +208,7 @@ def is_ready(node: Node) -> bool:
         return all(is_ready(a) for a in node.args)
     if isinstance(node, Extent):
         return is_ready(node.start) and is_ready(node.stop)
-    return isinstance(node, (Literal, Value))
+    return isinstance(node, (Literal, Value, Mode))
 
 
 def type_of(node: Node) -> Type | None:
@@ -215,6 +220,8 @@ def type_of(node: Node) -> Type | None:
             return expr.type
         case Index():
             return Int64
+        case Mode():
+            return UInt8
         case Access() | Variable():
             return node.type
         case Call(Variable("size"), _):
@@ -296,11 +303,14 @@ def variable(machine: Machine, term: Node, state: State) -> Step | None:
     for head in _heads(term):
         for node in walk(head):
             kind = type(node).__name__.lower()
-            if isinstance(node, Index) or (isinstance(node, Variable) and not _is_known(node)):
+            if not isinstance(node, (Index, Variable)):
+                continue
+            if isinstance(node, Index) or not _is_known(node, state):
                 raise Stuck(f"e({kind}({node.name}))", term, f"{node.name} stands for nothing")
     return None
 
 
-def _is_known(name: Variable) -> bool:
-    """Whether a name is an operator's, a wrapper's or a mask's."""
-    return operator(name) is not None or name.name in (*WRAPPERS, *MASKS, "size", "meet")
+def _is_known(name: Variable, state: State) -> bool:
+    """Whether a name is a tensor's, an operator's, a wrapper's or a mask's."""
+    known = (*WRAPPERS, *MASKS, "size", "meet")
+    return name.name in state.tensors or operator(name) is not None or name.name in known

@@ -18,16 +18,19 @@ from finchlang.syntax import (
     Colon,
     Group,
     Literal,
+    Mode,
     Node,
     Parametric,
     Range,
     Rows,
     Subscript,
     Text,
+    Typed,
     Variable,
 )
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
+from finchlang.types import type_of_value
 
 #: a part of a script, ready to run: gives its value, None for statements without one
 Closure = Callable[[Environment], Any]
@@ -127,6 +130,25 @@ class Expressions:
             (lambda env: ALL) if isinstance(index, Colon) else self.closure(index, scope)
             for index in node.indices
         ]
+
+    def typed(self, node: Typed, scope: Scope) -> Closure:
+        """`x::Int64`: x, which must be a number of that type."""
+        value = self.variable(node.name, scope)
+
+        def typed(env: Environment) -> Any:
+            found = type_of_value(value(env))
+            if found is None or found.name != node.kind:
+                what = f"a {found}" if found else "no number"
+                raise FinchError(
+                    "type", f"{node.name.name} is {what}, not a {node.kind}", node.span
+                )
+            return value(env)
+
+        return typed
+
+    def mode(self, node: Mode, scope: Scope) -> Closure:
+        hint = "write it in a kernel"
+        raise FinchError("syntax", "a tensor has a mode in a kernel only", node.span, hint)
 
     def parametric(self, node: Parametric, scope: Scope) -> Closure:
         name, span, parameters = node.name, node.span, self.closures(node.parameters, scope)

@@ -13,7 +13,7 @@ from finchlang.syntax import Literal, Node
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS
 
 SCRIPT_MACROS = ("@finch", "@time", "@assert", "@__DIR__")
-KERNEL_MACROS = ("@freeze", "@thaw", "@declare")
+KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
 CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
 #: What to write in a kernel for a word of the script stratum.
@@ -115,6 +115,8 @@ def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
     known = KERNEL_MACROS if in_kernel else SCRIPT_MACROS
     if token in KERNEL_MACROS:
         if in_kernel:
+            if token == "@mode":
+                return "`@mode(A)` is an expression", "write `if @mode(A) == read`"
             return f"`{token}(...)` is a statement of its own", None
         return f"`{token}` belongs to kernels", f"write `@finch {token}(...)`"
     if token in SCRIPT_MACROS:

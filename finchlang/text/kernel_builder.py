@@ -30,6 +30,7 @@ from finchlang.syntax import (
     KeywordCall,
     Literal,
     Loop,
+    Mode,
     Node,
     Parametric,
     Range,
@@ -38,6 +39,7 @@ from finchlang.syntax import (
     Subscript,
     Text,
     Thaw,
+    Typed,
     Variable,
     Yield,
 )
@@ -167,7 +169,7 @@ class KernelBuilder:
     def assign(self, parts: list) -> Node:
         target, sign, value = parts
         if isinstance(target, Variable) and sign.type == "COLON_EQ":
-            return Declare(target, value, span=self.over(parts))  # as in Fig 11
+            return self._declaration(target, value, parts)  # as in Fig 11
         if not isinstance(target, Subscript):
             raise self._no_target(target, sign)
         if sign.type == "USER_ASSIGN":
@@ -208,6 +210,23 @@ class KernelBuilder:
             raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
         return Declare(parts[0], parts[2], span=self.over(parts))
 
+    def _declaration(self, tensor: Variable, value: Node, parts: list) -> Declare:
+        """`C := init`, or with its dimensions `C := init(1:m, 1:n)`."""
+        args = value.args if isinstance(value, Call) else ()
+        if args and all(isinstance(arg, Range) for arg in args):
+            return Declare(tensor, value.op, args, span=self.over(parts))  # type: ignore[attr-defined]
+        return Declare(tensor, value, span=self.over(parts))
+
+    def declare_called(self, parts: list) -> Node:
+        """`C := 0(1:m, 1:n)`: what is called is a number."""
+        tensor, init, *dims = nodes(parts)
+        if not isinstance(tensor, Variable):
+            hint = "a whole tensor is declared: `A := 0(1:n)`"
+            raise syntax_error("a tensor is declared by its name", tensor.span, hint)
+        if any(isinstance(p, Token) and p.type == "NEG" for p in parts):
+            init = Literal(-init.value, init.type, span=init.span)  # type: ignore[attr-defined]
+        return Declare(tensor, init, tuple(dims), span=self.over(parts))
+
     def declare_sized(self, parts: list) -> Node:
         tensor, init, *dims = nodes(parts)
         self.name(tensor)
@@ -228,6 +247,20 @@ class KernelBuilder:
         for result in results:
             self.name(result, "a kernel returns tensors by name")
         return Yield(results, span=self.over(parts))  # type: ignore[arg-type]
+
+    # ---------------------------------------------------------------- expressions (Fig 8a)
+
+    def typed(self, parts: list) -> Node:
+        name, _, kind = parts
+        type = named_type(self.name(kind))
+        if type is None:
+            raise syntax_error(f"there is no type {kind.name}", kind.span)
+        self.name(name)
+        return Typed(name, type.name, span=self.over(parts))
+
+    def mode(self, parts: list) -> Node:
+        self.name(parts[2], "`@mode` takes a tensor's name")
+        return Mode(parts[2], span=self.over(parts))
 
     # ---------------------------------------------------------------- the walk
 
@@ -292,6 +325,11 @@ def _expression(node: Node, bound: frozenset[str]) -> Any:
             return node
         case Variable(name):
             return Index(name, span=node.span) if name in bound else node
+        case Typed(Variable(name)) | Mode(Variable(name)):
+            if name in bound:
+                what = "a tensor has a mode" if isinstance(node, Mode) else "`::` types a number"
+                raise syntax_error(f"{what}, and `{name}` is a loop's index here", node.span)
+            return node
         case Subscript(tensor, indices):
             return _access(node, tensor, indices, bound)
         case Call(op, args):

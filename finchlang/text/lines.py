@@ -18,7 +18,7 @@ OPERAND_STARTS = {
 CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY"}
 #: A statement goes on in the next line after one of these.
 CONTINUES = {
-    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
+    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
     "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
     "ELSE_COLON", "IN",
 }
@@ -67,6 +67,7 @@ class _Run:
         self.stream = stream
         self.frames = [Frame(None, "file")]
         self.suspect: Token | None = None
+        self.is_declaring = False  # whether a `(` after a number gives the sizes of a declaration
         self.line, self.indent = 0, 0  # the line of the last token, and where its first one stood
 
     def tokens(self) -> Iterator[Token]:
@@ -95,6 +96,8 @@ class _Run:
                 yield token.update(type="BLANK", value="")
             token = self._refined(token, before, token.start_pos == previous.end_pos)
             self._nest(token, before)
+            signs = ("NEG", "NUMBER") if self.is_declaring else ()
+            self.is_declaring = token.type in ("COLON_EQ", *signs)
             if token.type != "PREFIX_PLUS":
                 yield token
             previous, token = token, following
@@ -123,7 +126,7 @@ class _Run:
     def _refined(self, token: Token, before: str, adjacent: bool) -> Token:
         """The token under the name the grammar knows it by in this place."""
         kind = token.type
-        if kind == "LPAR" and adjacent and before in CALLABLE_ENDS:
+        if kind == "LPAR" and adjacent and (before in CALLABLE_ENDS or self.is_declaring):
             return token.update(type="LCALL")
         if kind == "LBRACK" and adjacent and before in CALLABLE_ENDS:
             return token.update(type="LSUB")

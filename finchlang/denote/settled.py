@@ -1,0 +1,122 @@
+"""What a program says of modes and types is settled before it is denoted: from how its statements
+follow each other (Finch'25 sections 4 and 5.5), and from what its names are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from finchlang.denote.dimensions import tensor_of
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    MODES,
+    Access,
+    Assign,
+    Block,
+    Declare,
+    Define,
+    Freeze,
+    Literal,
+    Loop,
+    Mode,
+    Node,
+    Sieve,
+    Thaw,
+    Typed,
+    Variable,
+)
+from finchlang.types import type_of_value
+from finchlang.walk import map_children, replace, walk
+
+READ, UPDATE = MODES
+Modes = dict[str, str]
+
+
+def settled(program: Node, bindings: Mapping[str, Any]) -> Node:
+    """`program` with the modes it asks for as numbers, and with names in place of typed names.
+
+    Raises FinchError "type" for a name whose value is of another type."""
+    if not any(isinstance(n, (Mode, Typed)) for n in walk(program)):
+        return program
+    own = {n.variable.name for n in walk(program) if isinstance(n, Define)}
+
+    def settle(node: Node) -> Node:
+        if isinstance(node, Variable) and node.name in MODES:
+            is_bound = node.name in own or node.name in bindings
+            return node if is_bound else _number(node.name)
+        if isinstance(node, Mode) and type_of_value(bindings.get(node.tensor.name)) is not None:
+            raise FinchError("type", f"{node.tensor.name} is a number, no tensor", node.span)
+        return _checked(node, bindings) if isinstance(node, Typed) else map_children(settle, node)
+
+    return _scope(settle(program), {})
+
+
+def _number(mode: str) -> Literal:
+    return Literal(MODES.index(mode), "UInt8")
+
+
+def _checked(node: Typed, bindings: Mapping[str, Any]) -> Variable:
+    found = type_of_value(bindings.get(node.name.name))
+    if found is None or found.name != node.kind:
+        raise FinchError("type", f"{node.name.name} is no {node.kind}", node.span)
+    return node.name
+
+
+def _scope(node: Node, modes: Modes) -> Any:
+    """The statements of a scope, with the modes of tensors before it. What is declared, or updated by
+    a statement, is in update mode from there on until it is read."""
+    if isinstance(node, Define):
+        return replace(node, value=_asked(node.value, modes), body=_scope(node.body, modes))
+    if not isinstance(node, Block):
+        return _statement(node, modes)
+    return replace(node, statements=tuple(_statement(s, modes) for s in node.statements))
+
+
+def _statement(node: Node, modes: Modes) -> Any:
+    """A statement of the scope whose tensors have `modes`, which it changes."""
+    match node:
+        case Declare(tensor):  # what it is declared as is found before
+            node = _asked(node, modes | {tensor.name: READ})
+            modes[tensor.name] = UPDATE
+        case Thaw(tensor):
+            modes[tensor.name] = UPDATE
+        case Freeze(tensor):
+            modes[tensor.name] = READ
+        case _:
+            modes |= _uses(node)
+    return _inside(node, modes)
+
+
+def _inside(node: Node, modes: Modes) -> Any:
+    """A statement when tensors have these modes."""
+    match node:
+        case Loop(_, extent, body):
+            return replace(node, extent=_asked(extent, modes), body=_scope(body, dict(modes)))
+        case Sieve(condition, body):
+            inner = _scope(body, dict(modes))
+            return replace(node, condition=_asked(condition, modes), body=inner)
+        case Define(_, value, body):
+            return replace(node, value=_asked(value, modes), body=_scope(body, dict(modes)))
+        case Block():
+            return _scope(node, modes)
+    return _asked(node, modes)
+
+
+def _asked(node: Node, modes: Modes) -> Any:
+    if isinstance(node, Mode):
+        return _number(modes.get(node.tensor.name, READ))
+    return map_children(lambda child: _asked(child, modes), node)
+
+
+def _uses(node: Node) -> Modes:
+    """The modes of the tensors that a statement reads or updates, but for those it declares."""
+    declared = {n.tensor.name for n in walk(node) if isinstance(n, Declare)}
+    updated = {_name(n.target) for n in walk(node) if isinstance(n, Assign)}
+    read = {_name(n) for n in walk(node) if isinstance(n, Access)} - updated
+    modes = dict.fromkeys(read, READ) | dict.fromkeys(updated, UPDATE)
+    return {name: mode for name, mode in modes.items() if name not in declared}
+
+
+def _name(access: Access) -> str:
+    tensor = tensor_of(access)
+    return tensor.name if isinstance(tensor, Variable) else ""
