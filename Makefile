@@ -12,7 +12,7 @@ works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11
 PYTHON ?= $(or $(call works,python3),$(call works,python3.13),$(call works,python3.12),\
             $(call works,python3.11))
 
-.PHONY: run test lint contract check bench format clean
+.PHONY: run test lint contract check bench bench-quick format clean
 .DEFAULT_GOAL := run
 
 run: $(INSTALLED)  ## the main job: run a program
@@ -33,6 +33,9 @@ check: lint contract test  ## what must pass before a change lands
 bench: $(INSTALLED)  ## a table of times beside other libraries and C, and the performance goals
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
 	$(BIN)/python -m pytest -q tests/benchmarks $(PYTEST_ARGS)
+
+bench-quick: $(INSTALLED)  ## one data set for each benchmark, without the peers that are not there
+	$(BIN)/python -m pytest -q tests/benchmarks --quick $(PYTEST_ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

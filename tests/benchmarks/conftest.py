@@ -2,8 +2,8 @@
 
     python -m pytest tests/benchmarks [-k NAME] [--quick] [--results FOLDER]
 
-`--quick` takes fewer data sets and shorter races; `--results FOLDER` (or FINCH_BENCH_RESULTS) also
-writes RESULTS.md and results.svg.
+`--quick` takes one data set for each test, and shorter races; `--results FOLDER` (or
+FINCH_BENCH_RESULTS) also writes this processor's part of RESULTS.md, and its chart.
 """
 
 from __future__ import annotations
@@ -30,25 +30,35 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    config.stash[METER] = Meter(seconds=0.2 if config.getoption("quick", False) else 0.6)
+    config.addinivalue_line("markers", "long: is left out by --quick")
+    config.stash[METER] = Meter(seconds=0.05 if config.getoption("quick", False) else 0.6)
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """With --quick, one seed is enough."""
+    """With --quick, one data set for each test is enough, with each of its other parameters."""
     if config.getoption("quick", False):
-        items[:] = [item for item in items if not _is_second_seed(item)]
+        seen: set[Any] = set()
+        quick = [item for item in items if item.get_closest_marker("long") is None]
+        items[:] = [item for item in quick if not _is_like_another(item, seen)]
 
 
-def _is_second_seed(item: Any) -> bool:
-    parameters = getattr(item, "callspec", None)
-    return parameters is not None and any(
-        str(value).endswith("seed 2") for value in parameters.params.values()
-    )
+def _is_like_another(item: Any, seen: set[Any]) -> bool:
+    parameters = dict(getattr(getattr(item, "callspec", None), "params", {}))
+    parameters.pop("name", None)
+    key = item.path, item.originalname, tuple(sorted(map(str, parameters.items())))
+    seen_before = key in seen
+    seen.add(key)
+    return seen_before
 
 
 @pytest.fixture
 def meter(request: Any) -> Meter:
     return request.config.stash[METER]
+
+
+@pytest.fixture
+def quick(request: Any) -> bool:
+    return request.config.getoption("quick", False)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:

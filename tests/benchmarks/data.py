@@ -55,6 +55,12 @@ def rmat(scale: int, degree: int, seed: int) -> Matrix:
     return _distinct(names[rows], names[columns], 1 << scale, seed)
 
 
+def hypersparse(n: int, count: int, seed: int) -> Matrix:
+    """n x n, with far fewer entries than rows."""
+    rows, columns = np.random.default_rng(seed).integers(0, n, (2, count))
+    return _distinct(rows, columns, n, seed)
+
+
 def banded(n: int, width: int, seed: int) -> Matrix:
     """n x n, `width` diagonals around the main one, all stored."""
     rng = np.random.default_rng(seed)
@@ -140,6 +146,13 @@ MATRICES: dict[str, Callable[[], Matrix]] = {
     "triangle, seed 1": lambda: triangle(1_500, 1),
     "triangle, seed 2": lambda: triangle(1_200, 2),
     "reverse permutation": lambda: permutation(1_000_000),
+    "RMAT 13, seed 1": lambda: rmat(13, 8, 1),
+    "RMAT 13, seed 2": lambda: rmat(13, 8, 2),
+    "dense square, seed 1": lambda: erdos_renyi(1_500, 60, 1),
+    "dense square, seed 2": lambda: erdos_renyi(1_200, 60, 2),
+    "one-entry columns": lambda: permutation(200_000),
+    "hypersparse, seed 1": lambda: hypersparse(1_000_000, 50_000, 1),
+    "hypersparse, seed 2": lambda: hypersparse(2_000_000, 50_000, 2),
 }
 REAL = [
     *("bcsstk13", "jagmesh7", "west0067", "olm1000", "zenios", "lp_afiro", "LFAT5"),

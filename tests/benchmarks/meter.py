@@ -8,26 +8,44 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import process_time
-from typing import Any
+from typing import Any, Protocol
 
 Call = Callable[[], Any]
 
 
+class Prepared(Protocol):
+    """A call that wants objects made for it: `prepare(count)` gives `count` calls, ready to go, and is
+    not part of what is timed."""
+
+    def prepare(self, count: int) -> list[Call]: ...
+
+
+#: the kinds of call, of which all may be raced at once (see `calls.py`)
+KINDS = ("same", "rotating", "fresh")
+
+
 @dataclass(frozen=True)
 class Row:
-    """One comparison: least times in seconds; `peer` and `theirs` are missing if there is none."""
+    """One comparison: least times in seconds; `ours` is that of calls on the same objects, `kinds` has
+    those of other kinds of call; `peer` and `theirs` are missing if there is none."""
 
     workload: str
     data: str
     ours: float
     peer: str = ""
     theirs: float | None = None
+    kinds: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float | None:
-        return None if self.theirs is None else self.ours / self.theirs
+        """That of the slowest kind of call."""
+        return None if self.theirs is None else max(self.times.values()) / self.theirs
+
+    @property
+    def times(self) -> dict[str, float]:
+        return {"same": self.ours} | self.kinds
 
 
 class Meter:
@@ -42,17 +60,19 @@ class Meter:
         self,
         workload: str,
         data: str,
-        ours: Call,
+        ours: Call | dict[str, Call | Prepared],
         peers: dict[str, Call | None],
         best: tuple[str, Iterable[str]] | None = None,
     ) -> None:
-        """Time `ours` and each peer (None: it is not installed) in turn, for about
-        `self.seconds` in all, at least three times each if that is possible in four times as much;
-        the least time of each counts.
+        """Time `ours` (or each kind of call of ours) and each peer (None: it is not installed) in
+        turn, for about `self.seconds` in all, at least three times each if that is possible in four
+        times as much; the least time of each counts.
 
         `best` is a name for the fastest of some peers, which is entered as one more peer.
         """
-        runners = {"": ours} | {name: call for name, call in peers.items() if call is not None}
+        mine = ours if isinstance(ours, dict) else {"same": ours}
+        runners: dict[str, Call | Prepared] = {f"{OURS}{kind}": call for kind, call in mine.items()}
+        runners |= {name: call for name, call in peers.items() if call is not None}
         least = dict.fromkeys(runners, float("inf"))
         repeats = {name: _repeats(call) for name, call in runners.items()}
         share, runs = self.seconds / len(runners), Counter[str]()
@@ -70,10 +90,11 @@ class Meter:
         if best is not None:
             name, among = best
             least[name] = min(least[one] for one in among if one in least)
-        mine = least.pop("")
+        times = {kind: least.pop(f"{OURS}{kind}") for kind in mine}
+        same = times.pop("same")
         if not least:
-            self.rows.append(Row(workload, data, mine))
-        self.rows += [Row(workload, data, mine, peer, theirs) for peer, theirs in least.items()]
+            self.rows.append(Row(workload, data, same, kinds=times))
+        self.rows += [Row(workload, data, same, peer, t, times) for peer, t in least.items()]
 
     def median(self, workload: str, data: str, samples: list[float]) -> None:
         """The median of durations measured elsewhere, in seconds."""
@@ -85,17 +106,28 @@ class Meter:
             self.notes.append(text)
 
 
-def _time(call: Call, repeats: int) -> float:
+#: what stands before the kind of a call of ours, among the names of those that are raced
+OURS = "ours: "
+
+
+def _time(call: Call | Prepared, repeats: int) -> float:
     """The time of one call, in seconds, as the mean of some that follow each other."""
+    prepare = getattr(call, "prepare", None)
+    if prepare is not None:
+        calls = prepare(repeats)
+        start = process_time()
+        for one in calls:
+            one()
+        return (process_time() - start) / repeats
     start = process_time()
     for _ in range(repeats):
-        call()
+        call()  # type: ignore[operator]
     return (process_time() - start) / repeats
 
 
-def _repeats(call: Call) -> int:
+def _repeats(call: Call | Prepared) -> int:
     """How many calls take so long that what reading the clock takes does not matter."""
-    call()
+    _time(call, 1)
     repeats, enough = 1, 2e-4
     while repeats < 1000 and _time(call, repeats) * repeats < enough:
         repeats *= 2

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -28,19 +25,6 @@ def _opencv() -> ModuleType | None:
     return cv2
 
 
-def _mkl() -> ModuleType | None:
-    """The wheel of MKL has its library where the loader does not look, under a numbered name."""
-    found = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
-    if found:
-        os.environ.setdefault("MKL_RT", str(found[0]))
-    try:
-        import sparse_dot_mkl  # type: ignore[import-untyped]
-    except ImportError:
-        return None
-    sparse_dot_mkl.mkl_set_num_threads(1)
-    return sparse_dot_mkl
-
-
 def _pydata_sparse() -> ModuleType | None:
     try:
         import sparse  # type: ignore[import-untyped]
@@ -61,6 +45,5 @@ def _finch_tensor() -> ModuleType | None:
 
 graphblas: Any = _graphblas()
 opencv: Any = _opencv()
-mkl: Any = _mkl()
 pydata_sparse: Any = _pydata_sparse()
 finch_tensor: Any = _finch_tensor()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from meter import Meter
+from meter import KINDS, Meter, Row
 from targets import TIMES, Verdict, verdicts
 
 PACKAGES = [
     *("finchlang", "numpy", "scipy", "llvmlite", "sparse", "python-graphblas"),
-    *("suitesparse-graphblas", "opencv-python-headless", "sparse-dot-mkl", "mkl"),
+    *("suitesparse-graphblas", "opencv-python-headless", "mkl"),
 ]
 
 
@@ -60,16 +61,22 @@ def _verdict_cells(verdict: Verdict) -> list[str]:
 
 
 VERDICT_HEAD = ["workload", "peer", "runs", "geometric mean", "worst", "target", "met"]
-ROW_HEAD = ["workload", "data", "ours", "peer", "theirs", "ours / theirs"]
+ROW_HEAD = ["workload", "data", "peer", "theirs", "ours", *(f"{kind}, ratio" for kind in KINDS)]
 TIME_HEAD = ["workload", "data", "time", "target", "met"]
 
 
 def _row_table(meter: Meter) -> list[list[str]]:
     return [
-        [r.workload, r.data, seconds(r.ours), r.peer, seconds(r.theirs or 0.0), f"{r.ratio:.2f}"]
+        [r.workload, r.data, r.peer, seconds(r.theirs), seconds(r.ours), *_ratios(r)]
         for r in meter.rows
-        if r.ratio is not None
+        if r.theirs is not None
     ]
+
+
+def _ratios(row: Row) -> list[str]:
+    """Our time by theirs for each kind of call, as far as it was raced."""
+    times, theirs = row.times, row.theirs or 1.0
+    return [f"{times[kind] / theirs:.2f}" if kind in times else "" for kind in KINDS]
 
 
 def _time_table(meter: Meter) -> list[list[str]]:
@@ -104,24 +111,35 @@ def summary_lines(meter: Meter) -> Iterator[str]:
     yield from meter.notes
 
 
+HEAD = """# Results
+For each processor one run of all workloads, in one thread. Times are the least of runs taken in turn;
+a ratio is our time by theirs: less is better. Calls of ours are of three kinds: on the same objects as
+before, on others of the same shapes in turn, and on objects that were never seen; the summaries and the
+targets go by the slowest. A target is for the geometric mean over the data sets, or for each of them.
+
+Not in the times: making the objects, and what a peer prepares once for a matrix (MKL's analysis, the
+import into GraphBLAS, formats of ours other than CSC, CSR and dense). What such conversions take has
+rows of its own ("convert"). Compiling is not in them either, and has rows of its own.
+"""
+
+
 def write_results(meter: Meter, folder: Path, command: str) -> None:
-    """RESULTS.md, and results.svg where matplotlib is installed."""
+    """Put this run into RESULTS.md in the place of the one before on the same processor, and draw it
+    where matplotlib is installed."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [
-        "# Results",
-        f"One run, one thread, on {_cpu()} ({os.cpu_count()} cores): `{command}`",
-        "",
-        ", ".join(_versions()),
-        "",
-        "A ratio is our least time by theirs, of runs taken in turn: less is better. A target is "
-        "for the geometric mean over the data sets, or for each of them.",
-    ]
-    if _draw(meter, folder / "results.svg"):
-        lines += ["", "![ratios](results.svg)"]
+    path = folder / "RESULTS.md"
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    sections = {text.partition("\n")[0]: text for text in old.split("\n## ")[1:]}
+    name = f"{_cpu()} ({os.cpu_count()} cores)"
+    lines = [name, f"`{command}`", "", ", ".join(_versions())]
+    picture = f"results-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}.svg"
+    if _draw(meter, folder / picture):
+        lines += ["", f"![ratios]({picture})"]
     for head, rows in _tables(meter):
         lines += ["", *(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])]
     lines += ["", *(f"- {note}" for note in meter.notes)]
-    (folder / "RESULTS.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    sections[name] = "\n".join(lines).rstrip() + "\n"
+    path.write_text("\n## ".join([HEAD, *sections.values()]), encoding="utf-8")
 
 
 def _draw(meter: Meter, path: Path) -> bool:

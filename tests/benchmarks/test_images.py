@@ -9,6 +9,7 @@ import numpy as np
 import peers
 import pytest
 import scipy.sparse as sp
+from calls import calls
 from data import IMAGES, OMNIGLOT, erdos_renyi, image, images, photograph
 from experts import expert
 from programs import session_with
@@ -96,7 +97,7 @@ def test_erosion_runs(meter, name):
         "expert C": expert_run_erosion(on, expected),
     }
     kind = {"d": "", "m": ", magnified", "O": ", Omniglot"}[name[0]]
-    meter.race(f"erosion runs{kind}", name, lambda: session.run(program), others)
+    meter.race(f"erosion runs{kind}", name, calls(session, program), others)
 
 
 def expert_run_erosion(on, expected):
@@ -175,7 +176,7 @@ def test_erosion_bits(meter, name):
         "OpenCV": opencv_erosion(bytes, expected),
         "expert C": expert_bit_erosion(words, m, expected),
     }
-    meter.race("erosion bits", name, lambda: session.run(program), others)
+    meter.race("erosion bits", name, calls(session, program), others)
 
 
 def expert_bit_erosion(words, m, expected):
@@ -232,7 +233,7 @@ def test_histogram(meter, name, shape):
         assert np.array_equal(counted, expected)
     others = {"OpenCV": opencv_histogram(bytes, on, expected), "expert C": call}
     workload = "histogram" + (", magnified" if name.startswith("m") else "")
-    meter.race(workload, f"{name}, {shape}", lambda: session.run(HISTOGRAM), others)
+    meter.race(workload, f"{name}, {shape}", calls(session, HISTOGRAM), others)
 
 
 def opencv_histogram(bytes, on, expected):
@@ -257,11 +258,12 @@ CONVOLUTION = """@finch begin
 end"""
 
 
-@pytest.mark.parametrize("name", ["1 %, seed 1", "1 %, seed 2"])
+@pytest.mark.parametrize("name", [f"{p} %, seed {s}" for p in ("0.1", "1", "5") for s in (1, 2)])
 def test_convolution(meter, name):
     """examples/convolution.finch: 11 x 11 on a sparse image, where it has entries."""
     n = 1111
-    A = erdos_renyi(n, n // 100, int(name[-1])).tocsc()
+    share = float(name.partition(" ")[0]) / 100
+    A = erdos_renyi(n, round(n * share), int(name[-1])).tocsc()
     A.sort_indices()
     x = np.arange(11) - 5
     F = np.exp(-(x[:, None] ** 2 + 2.0 * x**2) / 8)
@@ -282,7 +284,7 @@ def test_convolution(meter, name):
         call()
         assert np.allclose(sp.csc_array((out, A.indices, A.indptr), A.shape).toarray(), expected)
     others = {"OpenCV": opencv_convolution(dense, F, expected), "expert C": call}
-    meter.race("convolution", name, lambda: session.run(CONVOLUTION), others)
+    meter.race("convolution", name, calls(session, CONVOLUTION), others)
 
 
 def opencv_convolution(dense, F, expected):
@@ -325,7 +327,7 @@ def test_blend(meter, name):
         "OpenCV": opencv_blend(b, c, alpha, beta, expected),
         "expert C": expert_blend(session["B"], session["C"], alpha, beta, expected),
     }
-    meter.race("blend", name, lambda: session.run(BLEND), others)
+    meter.race("blend", name, calls(session, BLEND), others)
 
 
 def opencv_blend(b, c, alpha, beta, expected):

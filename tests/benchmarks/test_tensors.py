@@ -9,6 +9,7 @@ import numpy as np
 import peers
 import pytest
 import scipy.sparse as sp
+from calls import calls
 from data import available, matrix
 from experts import expert
 from test_spgemm import same
@@ -26,7 +27,10 @@ OUTPUT = "Dense(SparseList{Int32}(Element(0.0)))"
 @pytest.mark.parametrize("size", [16, 64])
 @pytest.mark.parametrize(
     "name",
-    available("Erdos-Renyi 100, seed 1", "Erdos-Renyi 100, seed 2", "RMAT 16, seed 1", "cora"),
+    available(
+        *("RMAT 13, seed 1", "Erdos-Renyi 100, seed 1", "Erdos-Renyi 100, seed 2"),
+        *("RMAT 16, seed 1", "cora"),
+    ),
 )
 def test_sddmm(meter, name, size):
     A = matrix(name).tocsc()
@@ -46,7 +50,7 @@ def test_sddmm(meter, name, size):
         call()
         same(sp.csc_array((made[2], made[1], made[0]), A.shape), expected)
     others = {"expert C": call, "GraphBLAS": graphblas_sddmm(A, B, D, expected)}
-    meter.race("SDDMM", f"K = {size}, {name}", lambda: session.run(SDDMM), others)
+    meter.race("SDDMM", f"K = {size}, {name}", calls(session, SDDMM), others)
 
 
 def graphblas_sddmm(A, B, D, expected):
@@ -107,7 +111,7 @@ def test_mttkrp(meter, name):
     if call is not None:
         call()
         assert np.allclose(out, expected)
-    meter.race("MTTKRP", name, lambda: session.run(MTTKRP), {"expert C": call})
+    meter.race("MTTKRP", name, calls(session, MTTKRP), {"expert C": call})
 
 
 @pytest.mark.parametrize("name", TENSORS)
@@ -126,4 +130,4 @@ def test_ttv(meter, name):
     if call is not None:
         assert call() == fibers
         same(sp.csc_array((made[2], made[1], made[0]), X.shape[1:]), expected)
-    meter.race("TTV", name, lambda: session.run(TTV), {"expert C": call})
+    meter.race("TTV", name, calls(session, TTV), {"expert C": call})

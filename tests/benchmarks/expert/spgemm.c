@@ -3,81 +3,44 @@
 
 typedef int64_t i64;
 typedef int32_t i32;
+typedef uint64_t u64;
 
-static void sort(i32 *a, i64 n)
-{
-    while (n > 24) { /* quicksort, of the smaller part first */
-        const i32 p = a[0], q = a[n / 2], r = a[n - 1];
-        const i32 pivot = p < q ? (q < r ? q : p < r ? r : p) : (p < r ? p : q < r ? r : q);
-        i64 i = 0, j = n - 1;
-        for (;;) {
-            while (a[i] < pivot)
-                i++;
-            while (a[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            const i32 t = a[i];
-            a[i++] = a[j];
-            a[j--] = t;
-        }
-        if (i < n - i) {
-            sort(a, i);
-            a += i;
-            n -= i;
-        } else {
-            sort(a + i, n - i);
-            n = i;
-        }
-    }
-    for (i64 i = 1; i < n; i++) {
-        const i32 t = a[i];
-        i64 j = i;
-        for (; j > 0 && a[j - 1] > t; j--)
-            a[j] = a[j - 1];
-        a[j] = t;
-    }
-}
-
-/* C = A B. `seen` (m bits) and `work` (m numbers) are zero before and after. Gives the number of
-   entries of C, for which there must be room. */
+/* C = A B. What a column has is noted in bits, and which words of bits are not 0 in bits of their own:
+   reading them gives the rows in order, without a sort. `seen` (a bit for each row), `used` (a bit for
+   each word of `seen`) and `work` (m numbers) are zero before and after. Gives the number of entries of
+   C, for which there must be room. */
 i64 gustavson(i64 m, i64 n, const i32 *restrict aptr, const i32 *restrict aidx,
               const double *restrict aval, const i32 *restrict bptr, const i32 *restrict bidx,
               const double *restrict bval, i32 *restrict cptr, i32 *restrict cidx,
-              double *restrict cval, uint64_t *restrict seen, double *restrict work)
+              double *restrict cval, u64 *restrict seen, u64 *restrict used,
+              double *restrict work)
 {
     i64 end = 0;
-    const i64 words = (m + 63) / 64;
+    const i64 groups = (m + 4095) / 4096;
     cptr[0] = 0;
     for (i64 j = 0; j < n; j++) {
-        const i64 begin = end;
         for (i32 p = bptr[j]; p < bptr[j + 1]; p++) {
             const i32 k = bidx[p];
             const double b = bval[p];
             for (i32 q = aptr[k]; q < aptr[k + 1]; q++) {
                 const i32 i = aidx[q];
-                const uint64_t bit = (uint64_t)1 << (i & 63);
-                cidx[end] = i;
-                end += !(seen[i >> 6] & bit);
-                seen[i >> 6] |= bit;
+                seen[i >> 6] |= (u64)1 << (i & 63);
+                used[i >> 12] |= (u64)1 << (i >> 6 & 63);
                 work[i] += b * aval[q];
             }
         }
-        if (end - begin > words) { /* so dense that reading all bits is quicker */
-            i64 at = begin;
-            for (i64 w = 0; w < words; w++) {
-                for (uint64_t bits = seen[w]; bits; bits &= bits - 1)
-                    cidx[at++] = (i32)(64 * w + __builtin_ctzll(bits));
+        for (i64 g = 0; g < groups; g++) {
+            for (u64 words = used[g]; words; words &= words - 1) {
+                const i64 w = 64 * g + __builtin_ctzll(words);
+                for (u64 bits = seen[w]; bits; bits &= bits - 1) {
+                    const i64 i = 64 * w + __builtin_ctzll(bits);
+                    cidx[end] = (i32)i;
+                    cval[end++] = work[i];
+                    work[i] = 0;
+                }
                 seen[w] = 0;
             }
-        } else {
-            sort(cidx + begin, end - begin);
-            for (i64 at = begin; at < end; at++)
-                seen[cidx[at] >> 6] = 0;
-        }
-        for (i64 at = begin; at < end; at++) {
-            cval[at] = work[cidx[at]];
-            work[cidx[at]] = 0;
+            used[g] = 0;
         }
         cptr[j + 1] = (i32)end;
     }

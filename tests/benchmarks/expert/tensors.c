@@ -25,10 +25,17 @@ i64 sddmm(i64 n, i64 size, const i32 *restrict ptr, const i32 *restrict idx,
     return ptr[n];
 }
 
-/* M[:, k] = sum over j and i of X[i, j, k] A[:, i] B[:, j], columns of `rank` entries, which are
-   taken WIDE at a time, so that the sums stay in registers. */
-enum { WIDE = 32 };
+/* Eight columns in one vector; as many vectors at a time as registers have room for twice. */
+typedef double v8 __attribute__((vector_size(64), aligned(8)));
+#ifdef __AVX512F__
+enum { VECTORS = 4 };
+#else
+enum { VECTORS = 2 };
+#endif
+enum { WIDE = 8 * VECTORS };
 
+/* M[:, k] = sum over j and i of X[i, j, k] A[:, i] B[:, j], columns of `rank` entries, which are
+   taken WIDE at a time: all sums are in registers. */
 void mttkrp(i64 n, i64 rank, const i32 *restrict fptr, const i32 *restrict fidx,
             const i32 *restrict ptr, const i32 *restrict idx, const double *restrict val,
             const double *restrict A, const double *restrict B, double *restrict M)
@@ -36,16 +43,18 @@ void mttkrp(i64 n, i64 rank, const i32 *restrict fptr, const i32 *restrict fidx,
     i64 first = 0;
     for (; first + WIDE <= rank; first += WIDE)
         for (i64 k = 0; k < n; k++) {
-            double total[WIDE] = {0};
+            v8 total[VECTORS] = {0};
             for (i32 p = fptr[k]; p < fptr[k + 1]; p++) {
-                const double *b = B + fidx[p] * rank + first;
-                double sum[WIDE] = {0};
+                const v8 *b = (const v8 *)(B + fidx[p] * rank + first);
+                v8 sum[VECTORS] = {0};
                 for (i32 q = ptr[p]; q < ptr[p + 1]; q++) {
-                    const double *a = A + idx[q] * rank + first, v = val[q];
-                    for (i64 r = 0; r < WIDE; r++)
-                        sum[r] += v * a[r];
+                    const v8 *a = (const v8 *)(A + idx[q] * rank + first);
+#pragma GCC unroll 4
+                    for (int r = 0; r < VECTORS; r++)
+                        sum[r] += val[q] * a[r];
                 }
-                for (i64 r = 0; r < WIDE; r++)
+#pragma GCC unroll 4
+                for (int r = 0; r < VECTORS; r++)
                     total[r] += sum[r] * b[r];
             }
             memcpy(M + k * rank + first, total, sizeof total);
