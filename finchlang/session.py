@@ -11,28 +11,24 @@ from typing import Any
 from finchlang.denote.denotation import denote
 from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
-from finchlang.normalize import Format
 from finchlang.rules.engine import Applied, Tracer
-from finchlang.run.handles import Handle, Handles, check_memory
-from finchlang.run.kernel import Kernel
-from finchlang.run.plans import MISSED, Plan, Site, yielded
+from finchlang.run.arguments import Argument, check_memory, memory_of
+from finchlang.run.call import one_call_at_a_time
+from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite, masked
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Yield
-from finchlang.tensors.masks import MaskValue
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.parse import parse_script
-from finchlang.types import type_of_value
 from finchlang.walk import walk
 
 #: the name of a script that has none
 INPUT = "<input>"
 
-#: how many scripts that are one kernel are known by their text
-ALONE = 256
+#: how many kernels are known, those that were used last
+SITES = 256
 
 ENGINES = ("native", "interpret", "residual", "denote", "check")
 
@@ -105,10 +101,8 @@ class Session:
         self.environment.set("ARGS", list(args))
         evaluator = Checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
-        self._handles = Handles()
-        self._kernels: dict[Any, tuple[KernelNode, Kernel]] = {}
-        self._sites: dict[int, Site] = {}  # by the identity of their nodes
-        self._alone: dict[str, Site] = {}  # nameless scripts of one kernel, by their text
+        self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
+        self._alone: dict[str, KernelNode] = {}  # nameless scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -133,17 +127,15 @@ class Session:
 
     def run(self, text: str, name: str = INPUT) -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
-        site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
-        if site is not None:
-            result = site.run(self.environment)
-            if result is not MISSED:
-                return result
+        kernel = self._alone.get(text) if name is INPUT else None  # loops run it again and again
+        if kernel is not None:
+            return self._run_kernel(kernel, self.environment)
         script = parse_script(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
-            if len(self._alone) >= ALONE:
+            if len(self._alone) >= SITES:
                 del self._alone[next(iter(self._alone))]
-            self._alone[text] = self._site(alone)
+            self._alone[text] = alone
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:
@@ -161,116 +153,74 @@ class Session:
 
     # ---------------------------------------------------------------------------------------- kernels
 
-    def _site(self, node: KernelNode) -> Site:
-        site = self._sites.get(id(node))
+    def _site(self, node: KernelNode) -> CallSite:
+        site = self._sites.pop(id(node), None)
         if site is None:
-            site = self._sites[id(node)] = Site(node)
+            site = CallSite(node, self.rules)
+            if len(self._sites) >= SITES:
+                del self._sites[next(iter(self._sites))]
+        self._sites[id(node)] = site  # the last used is the last
         return site
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
         site = self._site(node)
-        result = site.run(environment)
-        return self._run_anew(site, environment) if result is MISSED else result
+        try:
+            while True:
+                with one_call_at_a_time:
+                    arguments = site.describe(environment)
+                    if self.engine == "denote":
+                        return self._denote(site, arguments, environment)
+                    formats = site.formats(arguments)
+                    found = site.find(formats)
+                    if found is not None:
+                        if self.engine != "check":
+                            self._execute(found, arguments, environment)
+                        return yielded(found.kernel.yields, environment)
+                # others may call kernels meanwhile, and so change what was found
+                site.add(formats, self._compiled(site, formats))
+        except FinchError as error:
+            raise error.at(node.span) from None
 
-    def _run_anew(self, site: Site, environment: Environment) -> Any:
-        """Run a kernel on values it was not run on last time."""
-        bound = site.bound(environment)
-        masks = {name: value for name, value in bound.items() if isinstance(value, MaskValue)}
-        node = site.with_masks(masks)
-        handles, numbers = self._bind(site, bound)
-        if self.engine == "denote":
-            return self._denote(node, environment, handles, bound)
-        kernel = self._compiled(site, node, handles, numbers)
-        if self.engine == "check":
-            return yielded(kernel.yields, environment)
-        names = kernel.tensors
-        tensors = [handles[name].stored for name in names]
-        written = [n for n, w in zip(names, kernel.written, strict=True) if w]
-        check_memory({name: handles[name] for name in names}, written)
-        for tensor in tensors:
-            if isinstance(tensor, Tensor):
-                tensor.validate()
+    def _compiled(self, site: CallSite, formats: Formats) -> KernelAtSite:
+        made = KernelAtSite(site, formats)
+        self.observer.kernel(KernelEvent(made.node, made.kernel))
         if self.engine == "native":
-            plan = Plan(kernel, handles, numbers, masks, self._handles)
-            site.add(plan, environment)
-            return site.follow(plan, environment)
-        self._execute(node, kernel, tensors, [numbers[name] for name in kernel.numbers])
-        for name in written:
-            self._handles.publish(name, handles[name], environment)
-        return yielded(kernel.yields, environment)
+            made.kernel.prepare()
+        return made
 
     def _execute(
-        self, node: KernelNode, kernel: Kernel, tensors: list[Any], values: list[Any]
+        self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
     ) -> None:
         tracer = self.observer.rule if self.observer.traces else None
-        if self.engine == "interpret":
-            steps = kernel.interpret(tensors, values, tracer)
-        else:
-            steps = kernel.run_residual(tensors, values)
-        self.observer.finished(KernelEvent(node, kernel), steps)
-
-    def _bind(self, site: Site, bound: dict[str, Any]) -> tuple[dict[str, Handle], dict[str, Any]]:
-        """The tensors and numbers among what the free names of a kernel are bound to."""
-        handles: dict[str, Handle] = {}
-        numbers: dict[str, Any] = {}
-        for name, value in bound.items():
-            try:
-                handle = self._handles.of(value)
-            except FinchError as error:
-                raise error.at(site.variables[name].span) from None
-            if handle is not None:
-                handles[name] = handle
-            elif type_of_value(value) is not None:
-                numbers[name] = value
-        return handles, numbers
-
-    def _compiled(
-        self, site: Site, node: KernelNode, handles: dict[str, Handle], numbers: dict[str, Any]
-    ) -> Kernel:
-        formats: dict[str, Format] = {name: h.format for name, h in handles.items()}
-        for name, value in numbers.items():
-            formats[name] = type_of_value(value)  # type: ignore[assignment]
-        last = site.kernel
-        if last is not None and last.source is node.program and last.formats == formats:
-            return last
-        key = (id(node), tuple(formats.items()))
-        found = self._kernels.get(key)
-        if found is None:
-            found = self._kernels[key] = (node, Kernel(node.program, formats, self.rules))
-            self.observer.kernel(KernelEvent(node, found[1]))
-        site.kernel = found[1]
-        return found[1]
+        more = (tracer,) if self.engine == "interpret" else ()
+        steps = found.run(arguments, environment, self.engine, *more)
+        if self.engine != "native":
+            self.observer.finished(KernelEvent(found.node, found.kernel), steps)
 
     def _denote(
-        self,
-        node: KernelNode,
-        environment: Environment,
-        handles: dict[str, Handle],
-        bound: dict[str, Any],
+        self, site: CallSite, arguments: list[Argument | None], environment: Environment
     ) -> Any:
         """Run a kernel by its denotation, on dense arrays."""
-        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
+        named = dict(zip(site.variables, arguments, strict=True))
+        bound = {name: a.value for name, a in named.items() if a is not None}
+        tensors = {name: a for name, a in named.items() if a is not None and a.memory is not None}
+        node = masked(site.node, bound)
         results = denote(node.program, bound)
-        check_memory(handles, results)
-        for name, result in results.items():
-            handle = handles[name]
-            _store_dense(handle, result)
-            self._handles.publish(name, handle, environment)
+        check_memory(tensors, list(results))
+        for name, dense in results.items():
+            value = tensors[name].commit(memory_of(dense, tensors[name]))
+            if value is not tensors[name].value:
+                environment.set(name, value)
+        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
 
 
-def _store_dense(handle: Handle, dense: Any) -> None:
-    """Put a dense result into a tensor, in the tensor's format."""
-    tensor = handle.tensor
-    if isinstance(tensor, Scalar):
-        tensor.value = tensor.format.element_type.wrap(dense)
-        return
-    stored = handle.stored
-    assert isinstance(stored, Tensor)
-    if isinstance(tensor, SwizzledTensor):
-        dense = dense.transpose([p - 1 for p in tensor.permutation])
-    new = Tensor.from_numpy(dense, stored.format)
-    stored.shape, stored.storage = new.shape, new.storage
+def yielded(names: tuple[str, ...], environment: Environment) -> Any:
+    """What a kernel that returns `names` hands back."""
+    if not names:
+        return None
+    values = tuple([environment.get(name) for name in names])
+    return values[0] if len(values) == 1 else values
 
 
 def read_script(path: str | Path) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import ir_samples as samples
 import numpy as np
 import pytest
+from native_calls import run
 
 from finchlang.disk_cache import DiskCache
 from finchlang.host.fold import ONE, const, op
@@ -34,7 +35,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def product(cache: DiskCache) -> float:
     kernel = jit.compile_residual(samples.inner_product(), cache)
-    return kernel.run([np.array([1.0, 2.0]), np.array([3.0, 4.0])], [2])[1][0]
+    return run(kernel, [np.array([1.0, 2.0]), np.array([3.0, 4.0])], [2])[1][0]
 
 
 def test_second_time_is_a_hit(tmp_path: Path, emitted: list[str]) -> None:
@@ -63,7 +64,7 @@ def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted
     results = []
     for _ in range(2):
         kernel = jit.compile_residual(make(), DiskCache(tmp_path))
-        (data,), _ = kernel.run([np.array([2.0])], [2_000_000])
+        (data,), _ = run(kernel, [np.array([2.0])], [2_000_000])
         results.append(data[:2_000_000].sum())
     assert results[0] == results[1] > 0 and emitted == ["growing"]
 
@@ -108,6 +109,7 @@ SORTS = """
 import sys
 import numpy as np
 import ir_samples as samples
+from native_calls import run
 from finchlang.native import jit
 from finchlang.disk_cache import default_cache
 from finchlang.types import Int32
@@ -116,7 +118,7 @@ if sys.argv[1] == "again":
     jit.machine_code = None  # a miss would call it
 kernel = jit.compile_residual(samples.sorted_range(Int32), default_cache())
 data = np.arange(100, dtype=np.int32)[::-1].copy()
-kernel.run([data], [0, 100])
+run(kernel, [data], [0, 100])
 assert (data == np.arange(100)).all()
 """
 
@@ -126,8 +128,8 @@ def test_another_process_needs_no_compiler(tmp_path: Path) -> None:
     here = Path(__file__).parent
     paths = os.pathsep.join([str(here), str(here.parent)])
     environment = {**os.environ, "FINCH_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
-    for run in ("first", "again"):
-        subprocess.run([sys.executable, "-c", SORTS, run], env=environment, check=True)
+    for turn in ("first", "again"):
+        subprocess.run([sys.executable, "-c", SORTS, turn], env=environment, check=True)
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -13,13 +13,13 @@ from functools import partial
 import ir_samples as samples
 import numpy as np
 import pytest
-import scipy.sparse as sparse
 from ir_samples import checked, compiled
+from native_calls import run
 
 from finchlang.host.fold import ONE, ZERO, const, op
 from finchlang.host.ir import Residual
 from finchlang.native.jit import compile_residual
-from finchlang.source import Bug, FinchError
+from finchlang.source import FinchError
 from finchlang.types import (
     Bool,
     Float32,
@@ -33,12 +33,12 @@ from finchlang.types import (
 def test_growth_keeps_contents_and_frees_memory() -> None:
     kernel = compiled(samples.appended)
     start = np.full(5, -1)
-    (grown,), _ = kernel.run([start], [1000])
+    (grown,), _ = run(kernel, [start], [1000])
     assert grown is not start and len(grown) >= 1000
     np.testing.assert_array_equal(grown[:1000], np.arange(1000))
-    (again,), _ = kernel.run([grown], [700])
+    (again,), _ = run(kernel, [grown], [700])
     assert again is grown
-    (larger,), _ = kernel.run([grown], [100_000])  # grown memory is outside memory the next time
+    (larger,), _ = run(kernel, [grown], [100_000])  # grown memory is outside memory the next time
     np.testing.assert_array_equal(larger[:100_000], np.arange(100_000))
     np.testing.assert_array_equal(grown[:1000], np.arange(1000))
 
@@ -47,13 +47,13 @@ def test_no_leaks() -> None:
     kernel, failing = compiled(samples.appended), compiled(samples.appended, Int64, 9999)
     tracemalloc.start()  # the memory of kernels is traced, as they use the interpreter's functions
     try:
-        kernel.run([np.zeros(1, np.int64)], [10_000])
+        run(kernel, [np.zeros(1, np.int64)], [10_000])
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(50):
-            kernel.run([np.zeros(1, np.int64)], [10_000])
+            run(kernel, [np.zeros(1, np.int64)], [10_000])
             with pytest.raises(FinchError):
-                failing.run([np.zeros(1, np.int64)], [10_000])
+                run(failing, [np.zeros(1, np.int64)], [10_000])
         gc.collect()
         assert tracemalloc.get_traced_memory()[0] - before < 200_000  # one array has 80,000 bytes
     finally:
@@ -72,7 +72,7 @@ def test_absurd_sizes_are_refused(size: int) -> None:
 
     data = np.array([1, 2], np.int32)
     with pytest.raises(FinchError) as caught:
-        compile_residual(checked(make())).run([data], [size])
+        run(compile_residual(checked(make())), [data], [size])
     assert caught.value.kind == "resource"
     assert data.tolist() == [1, 2]
 
@@ -83,25 +83,12 @@ def test_failure_restores_and_reports() -> None:
     k = np.array([1, 2, 4, 5, 1, 1], np.int32)
     frame_before = y.copy()
     with pytest.raises(FinchError) as caught:
-        kernel.run([y, x, k], [6, 4])
+        run(kernel, [y, x, k], [6, 4])
     assert caught.value.kind == "bounds" and caught.value.message == "5 is not in 1:4"
     np.testing.assert_array_equal(y, frame_before)
     k[3] = 4
-    kernel.run([y, x, k], [6, 4])
+    run(kernel, [y, x, k], [6, 4])
     assert y.tolist() == [10.0, 11.0, 13.0, 13.0, 10.0, 10.0]
-
-
-def test_a_frame_saves_arrays_of_another_type() -> None:
-    y, x, k = np.zeros(3), np.arange(1.0, 4.0), np.array([1, 2, 3], np.int32)
-    frame, flags = compiled(samples.gather).frame(), np.array([True, False, True])
-    for number, array in enumerate((y, x, k)):
-        frame.set_array(number, array)
-    frame.set_inputs([3, 3])
-    frame.call([(0, y)])
-    k[2] = 4
-    with pytest.raises(FinchError, match="4 is not in 1:3"):
-        frame.call([(0, flags)])
-    assert flags.tolist() == [True, False, True]
 
 
 def test_failure_values_of_every_type_and_the_right_statement() -> None:
@@ -116,39 +103,8 @@ def test_failure_values_of_every_type_and_the_right_statement() -> None:
     values = [2**64 - 1, 0.5, True, -1e300]
     for number in range(3):
         with pytest.raises(FinchError, match=f"no. {number}: {2**64 - 1} 0.5 True -1e[+]300"):
-            kernel.run([], [number, *values])
-    kernel.run([], [3, *values])
-
-
-def test_wrong_arrays_are_bugs() -> None:
-    kernel = compiled(samples.inner_product)
-    bad: list[list[np.ndarray]] = [
-        [np.zeros(3)],
-        [np.zeros(3), np.zeros(3, np.float32)],
-        [np.zeros(6)[::2]] * 2,
-    ]
-    for arrays in bad:
-        with pytest.raises(Bug):
-            kernel.run(arrays, [3])
-
-
-def test_a_frame_calls_again_and_again() -> None:
-    kernel = compiled(samples.spmv, False)
-    a = sparse.random(50, 50, 0.1, format="csc", random_state=1)
-    x, y = np.ones(50), np.zeros(50)
-    arrays = [y, a.indptr, a.indices, a.data, x]
-    frame = kernel.frame()
-    for number, array in enumerate(arrays):
-        frame.set_array(number, array)
-    frame.set_inputs([50, 50])
-    for factor in range(1, 4):
-        x[:] = factor
-        frame.call([(k, arrays[k]) for k in kernel.written])
-        np.testing.assert_allclose(y, a @ x)
-    start = time.perf_counter()
-    for _ in range(100):
-        kernel.entry(frame.address)
-    assert time.perf_counter() - start < 0.05
+            run(kernel, [], [number, *values])
+    run(kernel, [], [3, *values])
 
 
 # --------------------------------------------------------------------------------------- interrupts
@@ -162,13 +118,13 @@ def test_interrupt_ends_a_long_loop(counted: bool) -> None:
     start = time.perf_counter()
     try:
         with pytest.raises(FinchError) as caught:
-            kernel.run([h], [])
+            run(kernel, [h], [])
     finally:
         sender.wait()
     assert caught.value.kind == "interrupted"
     assert time.perf_counter() - start < 1.3
     assert h.tolist() == [42, 0]
-    assert compiled(samples.inner_product).run([np.ones(2), np.ones(2)], [2])[1] == [2.0]
+    assert run(compiled(samples.inner_product), [np.ones(2), np.ones(2)], [2])[1] == [2.0]
 
 
 class Alarm(Exception):
@@ -186,7 +142,7 @@ def interrupt_soon(kernel, arrays, inputs) -> float:
     start = time.perf_counter()
     try:
         with pytest.raises(Alarm):
-            kernel.run(arrays, inputs)
+            run(kernel, arrays, inputs)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)

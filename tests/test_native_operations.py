@@ -8,6 +8,7 @@ import ir_samples as samples
 import numpy as np
 import pytest
 from ir_samples import checked
+from native_calls import run
 
 from finchlang.host.evaluate import apply
 from finchlang.host.ir import OPS
@@ -61,7 +62,7 @@ def run_elementwise(types: list[Type], results: list[tuple[str, Type]], seed: in
     arguments = [interesting(t, rng, n) for t in types]
     made = [np.zeros(n, t.dtype) for _, t in results]
     kernel = compile_residual(checked(samples.elementwise(types, results)))
-    kernel.run([*arguments, *made], [n])
+    run(kernel, [*arguments, *made], [n])
     for (name, result), got in zip(results, made, strict=True):
         want = expected(name, result, arguments[: OPS[name]], types[0])
         assert_same(got, want, result, f"{name} of {types[0]}")
@@ -99,6 +100,6 @@ def test_min_and_max_let_nan_win_on_both_sides() -> None:
     low, high = np.zeros(4), np.zeros(4)
     both = [("min", Float64), ("max", Float64)]
     kernel = compile_residual(samples.elementwise([Float64] * 2, both))
-    kernel.run([a, b, low, high], [4])
+    run(kernel, [a, b, low, high], [4])
     assert np.isnan(low[:3]).all() and np.isnan(high[:3]).all()
     assert (low[3], high[3]) == (-math.inf, math.inf)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir_samples import Sample, up_to
+from native_calls import run
 
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, cast, const, op
@@ -148,6 +151,6 @@ def outcome(run, residual: Residual, inputs: list[int]):
 @given(programs(), st.lists(st.integers(0, 100), min_size=3, max_size=3))
 def test_compiled_and_evaluated_programs_agree(residual: Residual, inputs: list[int]) -> None:
     check(residual)
-    native = outcome(compile_residual(residual).run, residual, inputs)
+    native = outcome(partial(run, compile_residual(residual)), residual, inputs)
     evaluated = outcome(lambda a, i: run_residual(residual, a, i), residual, inputs)
     assert native == evaluated

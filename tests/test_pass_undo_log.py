@@ -16,11 +16,12 @@ from finchlang.host.fold import ZERO, const, op
 from finchlang.host.ir import Residual
 from finchlang.host.passes.undo_log import LAST_EPOCH, UndoLog, scattered, undo, with_undo_log
 from finchlang.host.verify import check
-from finchlang.native.abi import FAILED
-from finchlang.native.jit import compile_residual
+from finchlang.native import jit
+from finchlang.native.abi import layout_of
 from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
+from finchlang.tensors.memory import address_of
 from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64
 
@@ -97,18 +98,19 @@ def evaluated(residual: Residual) -> Run:
 
 
 def native(residual: Residual) -> Run:
-    kernel = compile_residual(residual)
+    kernel = jit._kernel(layout_of(residual), jit.object_code(residual), None, None)
 
     def run(arrays: Sequence[np.ndarray], inputs: Sequence[int]) -> tuple[bool, list[np.ndarray]]:
-        frame = kernel.frame()
-        for number, array in enumerate(arrays):
-            frame.set_array(number, array)
-        frame.set_inputs(inputs)
-        succeeds = kernel.entry(frame.address) != FAILED
+        words = [word for array in arrays for word in (address_of(array), array.size, 0)]
         after = list(arrays)
-        for number in kernel.grown:
-            after[number] = frame.array(number, arrays[number])
-        return succeeds, after
+        try:
+            kernel.call(words, list(inputs))
+        except FinchError:
+            return False, after
+        for number in kernel.layout.grown:
+            grown = kernel.grown(number, arrays[number].dtype)
+            after[number] = arrays[number] if grown is None else grown
+        return True, after
 
     return run
 

@@ -296,10 +296,10 @@ def test_memory_that_a_kernel_got_is_used_again() -> None:
     for size in sizes:
         session["x"] = np.ones(size)
         session.run(text)
-        values = session["C"].storage[1]["val"]
-        assert len(values) == session["C"].storage[0]["ptr"][1] == size
-        addresses.add(values.__array_interface__["data"][0])
-    assert len(addresses) == 1
+        memory = session["C"].memory
+        assert memory.arrays[0][1] == size and memory.arrays[2][:size].tolist() == [1.0] * size
+        addresses.add(memory.words[6])
+    assert len(addresses) == 2  # the two that take turns
 
 
 def test_memory_that_a_failed_call_got_is_not_used_by_the_next() -> None:

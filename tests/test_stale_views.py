@@ -22,7 +22,6 @@ INNER = "@finch begin\nt .= 0\nfor j = _, i = _\n t[] += A[i, j] * B[i, j]\nend\
 COPY = "@finch begin\ny .= 0\nfor i = _\n y[i] = x[i]\nend\nend"
 COPY_MATRIX = "@finch begin\nC .= 0\nfor j = _, i = _\n C[i, j] = A[i, j]\nend\nend"
 
-later = pytest.mark.xfail(strict=True, reason="mended by the new calling path")
 ENGINES = pytest.mark.parametrize("engine", ["native", "interpret"])
 
 
@@ -78,7 +77,6 @@ UNSOUND = (
 )
 
 
-@later
 @pytest.mark.parametrize("change", UNSOUND, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("format", ["csc", "csr"])
 @isolated
@@ -94,7 +92,6 @@ def test_indices_that_leave_the_matrix_after_a_good_call(format: str, change: Ca
     assert np.array_equal(session["y"], before)
 
 
-@later
 @pytest.mark.parametrize("format", ["csc", "csr"])
 @isolated
 def test_indices_that_are_sorted_otherwise_after_a_good_call(format: str) -> None:
@@ -140,7 +137,6 @@ def copying(engine: str, x: np.ndarray, y: np.ndarray) -> Session:
 
 
 @ENGINES
-@later
 @isolated
 def test_an_array_that_gets_another_shape(engine: str) -> None:
     x = np.arange(6.0)
@@ -160,7 +156,6 @@ def test_an_array_that_gets_another_shape(engine: str) -> None:
 
 
 @ENGINES
-@later
 @isolated
 def test_an_array_that_gets_other_strides(engine: str) -> None:
     x = np.arange(12.0)[:6]
@@ -171,7 +166,6 @@ def test_an_array_that_gets_other_strides(engine: str) -> None:
 
 
 @ENGINES
-@later
 @isolated
 def test_an_output_that_gets_other_strides(engine: str) -> None:
     memory = np.zeros(12)
@@ -184,7 +178,6 @@ def test_an_output_that_gets_other_strides(engine: str) -> None:
 
 
 @ENGINES
-@later
 @isolated
 def test_an_array_that_gets_another_type(engine: str) -> None:
     x = np.arange(6.0)
@@ -196,7 +189,6 @@ def test_an_array_that_gets_another_type(engine: str) -> None:
 
 
 @ENGINES
-@later
 @pytest.mark.parametrize("size", [3, 8, 5000])
 @isolated
 def test_an_array_that_gets_another_size(engine: str, size: int) -> None:
@@ -220,7 +212,7 @@ def test_an_output_that_gets_another_size(engine: str, size: int) -> None:
     assert session["y"] is y and np.array_equal(y, np.arange(float(size)))
 
 
-@pytest.mark.parametrize("engine", [pytest.param("native", marks=later), "interpret"])
+@pytest.mark.parametrize("engine", ["native", "interpret"])
 @isolated
 def test_an_output_that_is_made_read_only(engine: str) -> None:
     x, y = np.arange(6.0), np.zeros(6)
@@ -239,8 +231,8 @@ def test_an_output_that_is_made_read_only(engine: str) -> None:
 @pytest.mark.parametrize(
     "format, shape",
     [
-        pytest.param("csc", (11, 9), marks=later),
-        pytest.param("csr", (9, 12), marks=later),
+        ("csc", (11, 9)),
+        ("csr", (9, 12)),
         ("csc", (9, 6)),
         ("csr", (6, 9)),
     ],
@@ -255,7 +247,6 @@ def test_a_matrix_that_gets_another_size(format: str, shape: tuple[int, int]) ->
     assert np.array_equal(session["y"], A @ session["x"])
 
 
-@later
 @pytest.mark.parametrize("format, shape", [("csc", (11, 9)), ("csr", (9, 12))])
 @isolated
 def test_a_matrix_that_no_longer_has_the_size_of_the_others(
@@ -272,7 +263,6 @@ def test_a_matrix_that_no_longer_has_the_size_of_the_others(
 # -------------------------------------------------------------------------- outputs that change size
 
 
-@later
 @ENGINES
 @pytest.mark.parametrize("format", ["csc", "csr"])
 @isolated
@@ -310,12 +300,6 @@ GROWABLE = (
     *("SparseHash{1}(Element(0.0))", "PackBits(Element(0.0))", "SparseBand(Element(0.0))"),
     *("Dense(Element(0.0))", "SparseList(Pattern())"),
 )
-CUT_OFF = (("native", "RunList(Element(0.0))"), ("native", "SparseList(Pattern())"))
-FEWER = [
-    pytest.param(engine, format, marks=later if (engine, format) in CUT_OFF else ())
-    for engine in ("native", "interpret")
-    for format in GROWABLE
-]
 
 
 @ENGINES
@@ -338,7 +322,8 @@ def test_a_tensor_made_from_data_that_shrinks_twice_and_grows_again(
         assert entries.shape[1] >= np.count_nonzero(x)
 
 
-@pytest.mark.parametrize("engine, format", FEWER)
+@ENGINES
+@pytest.mark.parametrize("format", GROWABLE)
 @isolated
 def test_a_tensor_of_fewer_and_fewer_entries_and_then_of_many(engine: str, format: str) -> None:
     rng = np.random.default_rng(4)

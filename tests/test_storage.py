@@ -104,7 +104,7 @@ def test_countstored_counts_the_entries(outer: str, inner: str) -> None:
 
 @pytest.mark.parametrize("format", nests("Element(0.0)", 2))
 def test_counters_tell_how_much_of_the_arrays_is_in_use(format: str) -> None:
-    """Unless the format says that they do not: calls compare nothing else (`run/seat.py`)."""
+    """Unless the format says that they do not: calls compare nothing else (`run/undo.py`)."""
     write = "C[i, j] = A[i, j]"
     if format.startswith("Symmetric"):  # of two mirrored places it has one
         write = f"if i <= j {write} end"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
-from finchlang.host.ir import Fail, Fill, For, Grow, Residual, Search, Sort, Store, While
+from finchlang.host.ir import Fail, Fill, Grow, Residual, Search, Sort, Store
+from finchlang.host.passes.undo_log import UndoLog
 from finchlang.host.walk import walk
 from finchlang.native.library import procedure_name
 from finchlang.source import Span
@@ -16,6 +16,9 @@ from finchlang.types import Type
 
 #: What a kernel returns.
 OK, FAILED, NO_MEMORY, INTERRUPTED = range(4)
+
+
+NO_LOG = UndoLog()
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,9 @@ class Layout:
     - the failure area: which Fail statement (counted in textual order), then its values.
 
     `buffers`, `inputs` and `outputs` are their types. `written` numbers the buffers whose contents
-    a call may change, `grown` those it may move to larger memory; `can_fail` is false if every call
-    runs to its end; `procedures` names what it calls in `library.py`; `journals` are the numbers of
-    buffers with a journal (`journal.py`), each with the number of its `at`: journals come last.
+    a call may change, `grown` those it may move to larger memory; `procedures` names what it calls
+    in `library.py`; `undo_log` says which buffers and inputs, behind the program's own, belong to
+    a log of what the call overwrites.
     """
 
     name: str
@@ -52,15 +55,9 @@ class Layout:
     outputs: tuple[Type, ...]
     written: tuple[int, ...]
     grown: tuple[int, ...]
-    can_fail: bool
     failures: tuple[Failure, ...]
     procedures: tuple[str, ...]
-    journals: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def given(self) -> int:
-        """How many buffers are given by whoever calls: all but the journals'."""
-        return len(self.buffers) - 2 * len(self.journals)
+    undo_log: UndoLog = NO_LOG
 
     def is_frozen(self, number: int) -> bool:
         """Whether nothing stores to, fills, sorts or grows the buffer of this number."""
@@ -83,12 +80,8 @@ class Layout:
         return self.failure + 1 + max((len(f.values) for f in self.failures), default=0)
 
 
-#: what may end a call early: a Fail, want of memory, an interrupt in a loop
-_STOPS = (Fail, Grow, While, For, Sort)
-
-
-def layout_of(residual: Residual, journals: Mapping[int, int] = MappingProxyType({})) -> Layout:
-    """The layout of the kernel that `residual` becomes, which has these journals in it already."""
+def layout_of(residual: Residual, undo_log: UndoLog = NO_LOG) -> Layout:
+    """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
     statements = tuple(walk(residual.body))
 
     def touched(*kinds: type[Store | Fill | Sort | Grow]) -> tuple[int, ...]:
@@ -104,12 +97,11 @@ def layout_of(residual: Residual, journals: Mapping[int, int] = MappingProxyType
         tuple(c.type for c in residual.outputs),
         touched(Store, Fill, Sort),
         touched(Grow),
-        any(isinstance(s, _STOPS) for s in statements),
         tuple(
             Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
         ),
         tuple(dict.fromkeys(procedure_name(s) for s in called)),
-        tuple(journals.items()),
+        undo_log,
     )
 
 

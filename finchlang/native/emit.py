@@ -1,6 +1,6 @@
 """Residual programs become LLVM IR, in one pass over the host language.
 
-The module has one function to call, `i32 entry(ptr slots)` (see `layout.py`). What makes the
+The module has one function to call, `i32 entry(ptr slots)` (see `abi.py`). What makes the
 code fast:
 
 - Buffers never overlap, so each has its own TBAA type: LLVM then knows that a store to one does
@@ -23,7 +23,7 @@ from finchlang.native.analysis import (
     is_straight,
     runs_along_array,
 )
-from finchlang.native.call import CALL, REPEAT
+from finchlang.native.call import ADDRESS, CALL
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_spread import Spreading
@@ -47,8 +47,8 @@ def emit_procedure(name: str) -> str:
         module.define_grow()
     elif name == CALL:
         module.define_call()
-    elif name == REPEAT:
-        module.define_repeat()
+    elif name == ADDRESS:
+        module.define_address()
     else:
         module.declarations[name] = ""  # its calls of itself need no declaration
         module.functions.append(_Function(module, library.procedure(name)).procedure())

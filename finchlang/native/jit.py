@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -11,13 +12,13 @@ from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 from finchlang.disk_cache import DiskCache, default_cache
 from finchlang.host.ir import Residual
 from finchlang.host.passes.pipeline import transform
+from finchlang.host.passes.undo_log import with_undo_log
 from finchlang.host.print import text
 from finchlang.locks import reentrant_lock
 from finchlang.native.abi import Layout, layout_of
 from finchlang.native.cache import key_of
-from finchlang.native.call import CALL, REPEAT, Again, built_in
+from finchlang.native.call import ADDRESS, CALL, built_in
 from finchlang.native.emit import emit, emit_procedure
-from finchlang.native.journal import with_journals
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.link import Linker
 from finchlang.native.target import target_machine
@@ -95,13 +96,13 @@ def _module(source: str, optimised: bool = True) -> Any:
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
-    source = emit(with_journals(transform(residual))[0])
+    source = emit(with_undo_log(transform(residual))[0])
     return str(_module(source)) if optimised else source
 
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    source = emit(with_journals(transform(residual))[0])
+    source = emit(with_undo_log(transform(residual))[0])
     return _generator(source).emit_assembly(_module(source))
 
 
@@ -123,9 +124,9 @@ def compile_residual(residual: Residual, cache: DiskCache | None = None) -> Nati
     """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        noting, journals = with_journals(transform(residual))
-        code, name = _cached(noting, cache)
-        return _kernel(layout_of(noting, journals), code, name, cache)
+        logging, undo_log = with_undo_log(transform(residual))
+        code, name = _cached(logging, cache)
+        return _kernel(layout_of(logging, undo_log), code, name, cache)
 
 
 def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | None:
@@ -177,13 +178,14 @@ def _procedure(name: str, cache: DiskCache | None) -> int:
             if cache is None
             else _kept(key_of("procedure", name, str(aligned.ALIGNMENT)), make, cache)
         )
-        called = {CALL: _procedure(CALL, cache)} if name == REPEAT else {}
         # a signal's handler may have been here in between
-        _procedures.setdefault(name, _library.link(code, name, called))
+        _procedures.setdefault(name, _library.link(code, name, {}))
     return _procedures[name][name]
 
 
-def again(guard: int) -> Again:
-    """What calls a kernel again if all is as the guard at an address says (`call.py`)."""
+@cache
+def address_finder() -> Callable[[Any], int]:
+    """The built-in function that tells where an object's buffer is; BufferError if it has none, or
+    ValueError."""
     with _lock:
-        return built_in(_procedure(REPEAT, default_cache()), guard)
+        return built_in(_procedure(ADDRESS, default_cache()), 0)

@@ -133,12 +133,3 @@ def adopt(address: int, capacity: int, begin: int, dtype: np.dtype) -> np.ndarra
     """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at
     `begin`, as an array that owns it."""
     return np.asarray(_Memory(address, capacity, begin, dtype))
-
-
-def whole(array: np.ndarray) -> np.ndarray:
-    """All of the memory that a kernel allocated, if `array` is the beginning of such memory."""
-    base = array.base
-    if not isinstance(base, np.ndarray) or not isinstance(base.base, _Memory):
-        return array
-    is_start = base.__array_interface__["data"][0] == array.__array_interface__["data"][0]
-    return base if is_start and base.dtype == array.dtype else array

@@ -46,23 +46,16 @@ class Module:
     def define_call(self) -> None:
         """Define the procedure that Python calls kernels by."""
         self.functions.append(call.TEXT)
-        self.declare("i32", "memcmp", "ptr, ptr, i64")
-        self.declare("void", "llvm.memcpy.p0.p0.i64", "ptr, ptr, i64, i1")
         self.declare("ptr", "PyErr_Occurred", "")
         self.declare("ptr", "PyLong_AsVoidPtr", "ptr")
         self.declare("ptr", "PyLong_FromLong", "i64")
 
-    def define_repeat(self) -> None:
-        """Define the procedure that calls a kernel again if all is as it was."""
-        self.functions.append(call.TEXT_OF_REPEAT)
-        for name, arguments in (
-            *((call.CALL, "ptr, ptr"), ("PyDict_GetItem", "ptr, ptr")),
-            *(("PyObject_GetAttr", "ptr, ptr"), ("PyLong_AsVoidPtr", "ptr")),
-            ("PyLong_FromLong", "i64"),
-        ):
-            self.declare("ptr", name, arguments)
-        self.declare("void", "PyErr_Clear", "")
-        self.declare("void", "Py_DecRef", "ptr")
+    def define_address(self) -> None:
+        """Define the procedure that tells where an object's buffer is."""
+        self.functions.append(call.TEXT_OF_ADDRESS)
+        self.declare("i32", "PyObject_GetBuffer", "ptr, ptr, i32")
+        self.declare("void", "PyBuffer_Release", "ptr")
+        self.declare("ptr", "PyLong_FromLong", "i64")
 
     def tbaa(self, name: str) -> str:
         """The access tag of a new type of memory, apart from every other."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import numpy as np
-
 _EXPORTS = (
-    *("PyDict_GetItem", "PyErr_CheckSignals", "PyErr_Clear", "PyErr_Occurred", "PyLong_AsVoidPtr"),
-    *("PyLong_FromLong", "PyMem_RawMalloc", "PyMem_RawRealloc", "PyObject_GetAttr", "Py_DecRef"),
+    *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
+    *("PyMem_RawMalloc", "PyMem_RawRealloc", "PyObject_GetBuffer", "PyBuffer_Release"),
 )
 
 #: Functions of the interpreter that kernels call, by the name they are linked with. (Kernels run
@@ -28,8 +26,3 @@ def new_slots(size: int) -> Any:
 def address_of(slots: Any) -> int:
     """Where `slots` are in memory."""
     return ctypes.addressof(slots)
-
-
-def address_of_array(array: np.ndarray) -> int:
-    """Where an array is in memory."""
-    return array.__array_interface__["data"][0]

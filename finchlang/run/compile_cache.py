@@ -10,19 +10,92 @@ again, but not compiled.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
 from finchlang.disk_cache import DiskCache
+from finchlang.host.passes.undo_log import Log, UndoLog
 from finchlang.native.abi import Failure, Layout
 from finchlang.native.cache import key_of
-from finchlang.normalize import Format
-from finchlang.run.signature import Signature
+from finchlang.normalize import Format, Normalized
 from finchlang.source import FinchError, Source, Span
-from finchlang.syntax import Missing, Node, Nothing
+from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
 from finchlang.tensors.formats import parse_format
+from finchlang.tensors.level import Level, Swizzled
 from finchlang.types import TYPES, Type
+from finchlang.walk import walk
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
+    the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
+    tensors and workspaces that it writes, and `renewed` those of them that it makes anew."""
+
+    tensors: dict[str, str]
+    workspaces: dict[str, Level]
+    yields: tuple[str, ...]
+    numbers: tuple[str, ...]
+    changed: frozenset[str]
+    renewed: frozenset[str]
+
+    def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
+        """The tensors' and the workspaces' formats, given those of the script's names."""
+        return {n: _level(formats[own]) for n, own in self.tensors.items()} | self.workspaces
+
+
+def _level(format: Format) -> Level:
+    level = format.level if isinstance(format, Swizzled) else format
+    assert isinstance(level, Level)
+    return level
+
+
+def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:
+    """The signature of `program`, which is `normalized` with its types noted."""
+    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    known = normalized.formats
+    signature = Signature(
+        dict(normalized.tensors),
+        dict(normalized.workspaces),
+        normalized.yields,
+        tuple(n for n, t in known.items() if isinstance(t, Type) and n in used),
+        frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
+        frozenset(),
+    )
+    anew = renewed(program, signature.levels(formats))
+    return Signature(**{**vars(signature), "renewed": frozenset(anew)})
+
+
+def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
+    """Which tensors `program`, in normal form, always declares before it does anything else with
+    them; then what their arrays hold when it begins does not matter."""
+    mentioned: set[str] = set()
+    found: set[str] = set()
+    for step in _steps(program):
+        if isinstance(step, Declare):
+            name = step.tensor.name
+            if name not in mentioned and not _looks_back(formats[name]):
+                found.add(name)
+        mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
+    return found
+
+
+def _looks_back(format: Level) -> bool:
+    return any(level.clears_entries for level in format.levels())
+
+
+def _steps(program: Node) -> Iterator[Node]:
+    """What `program` does in any case, in order."""
+    if isinstance(program, Block):
+        for statement in program.statements:
+            yield from _steps(statement)
+    elif isinstance(program, Define):
+        yield program.value
+        yield from _steps(program.body)
+    else:
+        yield program
 
 
 @dataclass(frozen=True)
@@ -136,8 +209,10 @@ def _encoded(record: Record, sources: list[Source]) -> dict[str, Any]:
         "name": layout.name,
         **{name: types(getattr(layout, name)) for name in ("buffers", "inputs", "outputs")},
         **{name: list(getattr(layout, name)) for name in ("written", "grown", "procedures")},
-        "can_fail": layout.can_fail,
-        "journals": [list(pair) for pair in layout.journals],
+        "undo_log": [
+            [list(vars(log).values()) for log in layout.undo_log.logs],
+            layout.undo_log.epoch,
+        ],
         "failures": [[f.kind, f.message, types(f.values), place(f.span)] for f in layout.failures],
     }
 
@@ -170,9 +245,8 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> Record:
         types(given["outputs"]),
         tuple(given["written"]),
         tuple(given["grown"]),
-        given["can_fail"],
         tuple([failure(*parts) for parts in given["failures"]]),
         tuple(given["procedures"]),
-        tuple([(number, at) for number, at in given["journals"]]),
+        UndoLog(tuple([Log(*numbers) for numbers in given["undo_log"][0]]), given["undo_log"][1]),
     )
     return Record(signature, layout, given["object"])

@@ -24,15 +24,32 @@ from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
 from finchlang.rules.typing import annotate
-from finchlang.run.caller import Caller
-from finchlang.run.compile_cache import Record, place_of
-from finchlang.run.seat import Stored
-from finchlang.run.signature import Signature, signature_of
+from finchlang.run.arguments import Argument, TensorArgument, check_memory, describe
+from finchlang.run.call import NativeCall
+from finchlang.run.compile_cache import Record, Signature, place_of, signature_of
+from finchlang.script.environment import Environment
 from finchlang.source import FinchError
+from finchlang.syntax import Kernel as KernelNode
 from finchlang.syntax import Node, Value, Variable
-from finchlang.tensors.bind import bind, gather, keep_memory, scatter
-from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.walk import substitute
+from finchlang.tensors.bind import bind
+from finchlang.tensors.masks import MaskValue
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import Tensor
+from finchlang.walk import substitute, walk
+
+#: for each tensor and workspace what was made of it, None where it is not written; host steps taken
+Outcome = tuple[list[Memory | None], Counter[str]]
+
+#: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
+Formats = list[Any]
+
+_NO_STEPS: Counter[str] = Counter()
+
+#: the method of a Kernel by the name of an engine
+_METHODS = {"native": "_call", "interpret": "_interpret", "residual": "_evaluate"}
+
+#: how many compiled kernels a call site keeps, one for each combination of formats
+KERNELS = 8
 
 
 class Kernel:
@@ -58,9 +75,7 @@ class Kernel:
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
         self.numbers, self.yields = signature.numbers, signature.yields
         self._inputs = {n: Var(n, formats[n]) for n in self.numbers}  # type: ignore[arg-type]
-        self._workspaces: list[Stored] = []
-        for bound in self.bounds[len(self.tensors) :]:
-            self._workspaces.append(Tensor(bound.level))
+        self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
 
     @cached_property
     def normalized(self) -> Normalized:
@@ -86,6 +101,8 @@ class Kernel:
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
         state = State.before(host, {bound.name: bound.fiber for bound in self.bounds})
         Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
+        for bound in self.bounds:
+            bound.leave(host)
 
     @cached_property
     def residual(self) -> Residual:
@@ -104,60 +121,93 @@ class Kernel:
 
     # -------------------------------------------------------------------------------------- engines
 
-    def _gather(
-        self, tensors: Sequence[Stored], numbers: Sequence[Any]
-    ) -> tuple[list[np.ndarray], list[Any]]:
+    def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
+        """The arrays and inputs, of what is written copies."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
-        for bound, tensor in zip(self.bounds, [*tensors, *self._workspaces], strict=True):
-            own_arrays, own_inputs = gather(bound, tensor)
-            if bound.written:
-                own_arrays = [array.copy() for array in own_arrays]
-            arrays.extend(own_arrays)
-            inputs.extend(own_inputs)
-        return arrays, [*inputs, *numbers]
+        for bound, argument in zip(self.bounds, arguments, strict=True):
+            memory = argument.memory
+            arrays += [a.copy() for a in memory.arrays] if bound.written else memory.arrays
+            inputs += bound.given(memory)
+        return arrays, inputs
 
-    def _scatter(
-        self, tensors: Sequence[Stored], arrays: list[np.ndarray], outputs: list[Any]
-    ) -> None:
-        """Hand the results back: into the tensors' own arrays where these have the size."""
+    def _made(self, arrays: list[np.ndarray], outputs: list[Any]) -> Iterator[Memory | None]:
+        """For each bound what was made of it, if it is written."""
         array_at = output_at = 0
-        for bound, tensor in zip(self.bounds, [*tensors, *self._workspaces], strict=True):
+        for bound in self.bounds:
             own = arrays[array_at : array_at + len(bound.buffers)]
             array_at += len(bound.buffers)
-            if not bound.written:
-                continue
             values = outputs[output_at : output_at + len(bound.outputs)]
             output_at += len(bound.outputs)
-            before = [] if isinstance(tensor, Scalar) else gather(bound, tensor)[0]
-            scatter(bound, tensor, own, values)
-            if isinstance(tensor, Tensor):
-                keep_memory(bound, tensor, before)
+            order = bound.level.order
+            shape, counters = tuple(values[:order]), tuple(values[order:])
+            yield Memory(shape, own, counters) if bound.written else None
 
-    def interpret(
-        self, tensors: Sequence[Stored], numbers: Sequence[Any], tracer: Tracer | None = None
-    ) -> Counter[str]:
-        """Run the rules on the executing host; gives the host steps taken."""
-        arrays, inputs = self._gather(tensors, numbers)
+    def _interpret(
+        self, arguments: Sequence[Argument], numbers: Sequence[Any], tracer: Tracer | None = None
+    ) -> Outcome:
+        """Run the rules on the executing host."""
+        arrays, inputs = self._copied(arguments)
         buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
         host = ExecutingHost(dict(zip(buffers, arrays, strict=True)))
         variables = [v for bound in self.bounds for v in bound.inputs]
-        for variable, value in zip([*variables, *self._inputs.values()], inputs, strict=True):
+        given = zip([*variables, *self._inputs.values()], [*inputs, *numbers], strict=True)
+        for variable, value in given:
             variable.held = value
         _interruptible(lambda: self.run_rules(host, tracer))
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
-        self._scatter(tensors, [host.arrays[b] for b in buffers], outputs)
-        return host.steps
+        return [*self._made([host.arrays[b] for b in buffers], outputs)], host.steps
 
-    def run_residual(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> Counter[str]:
-        """Run the residual program by the plain evaluator; gives the host steps taken."""
-        arrays, inputs = self._gather(tensors, numbers)
+    def _evaluate(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Outcome:
+        """Run the residual program by the plain evaluator."""
+        arrays, inputs = self._copied(arguments)
         results: list[Any] = []
         residual = self.residual
-        _interruptible(lambda: results.extend(run_residual(residual, arrays, inputs)))
+        _interruptible(lambda: results.extend(run_residual(residual, arrays, [*inputs, *numbers])))
         host, arrays, outputs = results
-        self._scatter(tensors, arrays, outputs)
-        return host.steps
+        return [*self._made(arrays, outputs)], host.steps
+
+    def _call(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Outcome:
+        """Run the compiled kernel: on the arguments' own memory, which is as it was if it fails."""
+        return self._native_call(arguments, numbers), _NO_STEPS
+
+    def run(
+        self, engine: str, arguments: Sequence[Argument], numbers: Sequence[Any], *more: Any
+    ) -> tuple[list[Any], Counter[str]]:
+        """Run by the engine of this name; gives the arguments' values, the same objects but for those
+        that could not stay what they are, and the host steps taken. Raises FinchError; everything
+        is then as it was.
+        """
+        own = [TensorArgument(workspace) for workspace in self._workspaces]
+        given = [*arguments, *own] if own else arguments
+        made, steps = getattr(self, _METHODS[engine])(given, numbers, *more)
+        values = [
+            argument.value if memory is None else argument.commit(memory)
+            for argument, memory in zip(given, made, strict=True)
+        ]
+        return values[: len(arguments)], steps
+
+    def interpret(
+        self, values: Sequence[Any], numbers: Sequence[Any], tracer: Tracer | None = None
+    ) -> Counter[str]:
+        """Interpret the program on tensors; gives the host steps."""
+        return self.run("interpret", described(values), numbers, tracer)[1]
+
+    def run_residual(self, values: Sequence[Any], numbers: Sequence[Any]) -> Counter[str]:
+        """Evaluate the residual program on tensors; gives the host steps."""
+        return self.run("residual", described(values), numbers)[1]
+
+    def run_native(self, values: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """Run the compiled program on tensors."""
+        self.run("native", described(values), numbers)
+
+    def prepare(self) -> None:
+        """Have the program compiled."""
+        assert self._native_call
+
+    @cached_property
+    def _native_call(self) -> NativeCall:
+        return NativeCall(self.native, self.bounds, self.signature.renewed)
 
     @cached_property
     def native(self) -> NativeKernel:
@@ -172,26 +222,98 @@ class Kernel:
             place.keep(Record(self.signature, native.layout, native.object_name))
         return native
 
-    @cached_property
-    def passing_caller(self) -> Caller:
-        """The caller for tensors that come by once."""
-        return self.caller()
 
-    def caller(self, owned: Sequence[bool] = ()) -> Caller:
-        """A frame of its own to call the compiled kernel with: for a set of tensors that it is
-        often called with. `owned` says which are nobody else's memory, as a user's array is."""
-        names = {bound.name for bound, own in zip(self.bounds, owned, strict=False) if own}
-        workspaces = {bound.name for bound in self.bounds[len(self.tensors) :]}
-        renewed = names & self.signature.renewed
-        return Caller(self.native, self.bounds, names | workspaces, renewed)
+def described(values: Sequence[Any]) -> list[Argument]:
+    """What tensors are to a kernel."""
+    return [argument for argument in map(describe, values) if argument is not None]
 
-    def with_workspaces(self, tensors: Sequence[Stored]) -> list[Stored]:
-        """What a caller is given: the tensors, in order, and the kernel's own."""
-        return [*tensors, *self._workspaces]
 
-    def run_native(self, tensors: Sequence[Stored], numbers: Sequence[Any]) -> bool:
-        """Run the compiled kernel in place; says whether any tensor changed its storage or size."""
-        return self.passing_caller.call(self.with_workspaces(tensors), numbers)
+class CallSite:
+    """A kernel where it stands in a script, and what it was compiled to there."""
+
+    def __init__(self, node: KernelNode, which_rules: str):
+        self.node, self.which_rules = node, which_rules
+        self.variables = {n.name: n for n in walk(node.program) if isinstance(n, Variable)}
+        self._known: list[tuple[list[Any], KernelAtSite]] = []  # the last used first
+
+    def describe(self, environment: Environment) -> list[Argument | None]:
+        """What the names of the kernel are bound to, None for those that are no values of kernels.
+
+        Raises FinchError, at the name, for what would be a tensor if it were in order.
+        """
+        found: list[Argument | None] = []
+        is_outermost = environment.parent is None
+        values = environment.values
+        for name, variable in self.variables.items():
+            if not is_outermost:
+                values = environment.owner(name).values
+            try:
+                found.append(describe(values[name]) if name in values else None)
+            except FinchError as error:
+                raise error.at(variable.span) from None
+        return found
+
+    def formats(self, arguments: Formats) -> Formats:
+        """The format of each argument."""
+        return [None if a is None else a.format for a in arguments]
+
+    def find(self, formats: Formats) -> KernelAtSite | None:
+        """The kernel for arguments of these formats, if it is known."""
+        known = self._known
+        for at, (own, kernel) in enumerate(known):
+            if own == formats:
+                if at:
+                    known.insert(0, known.pop(at))
+                return kernel
+        return None
+
+    def add(self, formats: Formats, kernel: KernelAtSite) -> None:
+        """Know a kernel for arguments of these formats."""
+        self._known.insert(0, (formats, kernel))
+        del self._known[KERNELS:]
+
+
+def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
+    """The kernel with masks in the places of the names that are bound to them."""
+    masks = {name: mask for name, mask in values.items() if isinstance(mask, MaskValue)}
+    if not masks:
+        return node
+    calls: dict[Node, Node] = {Variable(name): mask.call for name, mask in masks.items()}
+    return KernelNode(substitute(node.program, calls), span=node.span)
+
+
+class KernelAtSite:
+    """A kernel compiled for formats, and which arguments of its site it takes."""
+
+    def __init__(self, site: CallSite, formats: Formats):
+        named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
+        node = masked(site.node, named)
+        stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
+        self.node, self.kernel = node, Kernel(node.program, stored, site.which_rules)
+        kernel, names = self.kernel, list(site.variables)
+        self.tensors = [names.index(name) for name in kernel.tensors]
+        self.numbers = [names.index(name) for name in kernel.numbers]
+        #: which tensors are written, and the names of their values in the script
+        self.written = [
+            (at, name)
+            for at, (name, written) in enumerate(zip(kernel.tensors, kernel.written, strict=True))
+            if written
+        ]
+
+    def run(
+        self, arguments: list[Argument | None], environment: Environment, engine: str, *more: Any
+    ) -> Counter[str]:
+        """Run by the engine of this name on the arguments of the site; gives the host steps."""
+        kernel = self.kernel
+        tensors: list[Any] = [arguments[k] for k in self.tensors]
+        written = [name for _, name in self.written]
+        check_memory(dict(zip(kernel.tensors, tensors, strict=True)), written)
+        numbers = [arguments[k].value for k in self.numbers]  # type: ignore[union-attr]
+        values, steps = kernel.run(engine, tensors, numbers, *more)
+        for at, name in self.written:
+            if values[at] is not tensors[at].value:
+                environment.set(name, values[at])
+        return steps
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.source import FinchError
+from finchlang.tensors.borrowed_list import BorrowedList
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
+from finchlang.tensors.memory import Memory
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
@@ -35,16 +37,14 @@ def is_scipy(value: Any) -> bool:
 
 
 def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
-    level = dense_format(array)
+    level = dense_format(array.dtype, array.ndim)
     axes = sorted(range(array.ndim), key=lambda k: (array.strides[k], array.shape[k] != 1))
     flat = array.transpose(axes[::-1])
     if not flat.flags.c_contiguous:
         axes, flat = list(range(array.ndim)), array.transpose()
         flat = np.ascontiguousarray(flat)
-    storage: list[dict[str, Any]] = [{} for _ in range(array.ndim)]
-    storage.append({"val": flat.reshape(-1)})
-    shape = [array.shape[k] for k in axes]
-    body = Tensor.from_storage(level, shape, storage, checked=True)
+    shape = tuple([array.shape[k] for k in axes])
+    body = Tensor.over(level, Memory.borrowed(shape, (flat.reshape(-1),), ()), checked=True)
     if axes == list(range(array.ndim)):
         return body
     return SwizzledTensor(body, tuple(k + 1 for k in axes))
@@ -71,14 +71,10 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         matrix.indptr = matrix.indptr.astype(np.int64)
         matrix.indices = matrix.indices.astype(np.int64)
     index = type_of_dtype(matrix.indices.dtype) or Int64
-    storage: list[dict[str, Any]] = [
-        {},
-        {"ptr": matrix.indptr, "idx": matrix.indices, "stored": int(matrix.indptr[-1])},
-        {"val": matrix.data},
-    ]
-    body = Tensor.from_storage(
-        Dense(SparseList(leaf, index)), (rows, fibers), storage, checked=False
-    )
+    arrays = matrix.indptr, matrix.indices, matrix.data
+    room = min(len(matrix.indices), len(matrix.data)) if rows else 0
+    level = Dense(BorrowedList(leaf, index))
+    body = Tensor.over(level, Memory.borrowed((rows, fibers), arrays, (room,)), checked=False)
     body.validate()
     return body if matrix.format == "csc" else SwizzledTensor(body, (2, 1))
 

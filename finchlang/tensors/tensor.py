@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,13 @@ from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.memory import Memory
 from finchlang.tensors.packing import pack
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.types import type_of_dtype
 
 MAX_DIMENSION = 2**62
-
-
-class Place:
-    """Where a tensor's arrays are in memory, with any spare room, once that `is_known`: the `regions`
-    (address, bytes) of each, in order, and the `words` that tell a kernel."""
-
-    __slots__ = ("is_known", "regions", "words")
-
-    def __init__(self) -> None:
-        self.is_known = False
-        self.regions: list[tuple[int, int]] = []
-        self.words: list[int] = []
 
 
 class Tensor:
@@ -41,61 +30,54 @@ class Tensor:
     column-major: the outermost level is the last mode.
     """
 
-    #: memory for a kernel that makes it anew (`run/renewal.py`)
-    spare: Any = None
-    _make_out: Callable[[], list[dict[str, Any]]] | None
+    #: what it is kept in
+    memory: Memory
+    #: memory that it had before, for a kernel that makes it anew
+    spare: Memory | None = None
 
     def __init__(self, format: Level | str, *shape: int):
         self.format = parse_format(format) if isinstance(format, str) else format
-        self.shape = _checked_shape(self.format, shape or (0,) * self.format.order)
+        sizes = _checked_shape(self.format, shape or (0,) * self.format.order)
         if isinstance(self.format, ScalarLevel):
             raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
         none = np.empty((self.format.order, 0), np.int64)
-        values = np.empty(0, self.format.element_type.dtype)
-        self.storage = pack(self.format, self.shape, none, values)
+        self._pack(sizes, none, np.empty(0, self.format.element_type.dtype))
         self.checked = True  # whether the arrays are known to be sound
 
-    @property
-    def storage(self) -> list[dict[str, Any]]:
-        """The arrays and counters of each level: another list whenever anything about them is
-        another than before, but what the arrays hold."""
-        if self._make_out is not None:
-            self._storage, self._make_out = self._make_out(), None
-        return self._storage
-
-    @storage.setter
-    def storage(self, storage: list[dict[str, Any]]) -> None:
-        #: what stays the same as long as the arrays begin at the same places in memory
-        self.place = Place()
-        self.set_in_place(storage)
-
-    def set_in_place(self, storage: list[dict[str, Any]]) -> None:
-        """Other lengths and counters, in the same memory."""
-        self._storage, self._make_out = storage, None
-        #: what stays the same as long as `storage` is
-        self.state = object()
-
-    def change_later(self, make_out: Callable[[], list[dict[str, Any]]]) -> None:
-        """Other lengths and counters, in the same memory, which `make_out` gives if need be."""
-        self._make_out, self.state = make_out, object()
-
-    def move_later(
-        self, make_out: Callable[[], list[dict[str, Any]]], place: Place, state: object
-    ) -> None:
-        """The same in other memory, which `make_out` gives if need be: at `place`, in a `state` that
-        stands for this memory."""
-        self._storage = []  # nothing refers to the memory from before
-        self._make_out, self.place, self.state = make_out, place, state
+    @classmethod
+    def over(cls, format: Level, memory: Memory, checked: bool) -> Tensor:
+        """A tensor that is kept in `memory`."""
+        tensor = cls.__new__(cls)
+        tensor.format, tensor.memory, tensor.checked = format, memory, checked
+        return tensor
 
     @classmethod
     def from_storage(
-        cls, format: Level, shape: Sequence[int], storage: list[dict[str, Any]], checked: bool
+        cls, format: Level, shape: Sequence[int], storage: Sequence[dict[str, Any]], checked: bool
     ) -> Tensor:
-        """A tensor over existing arrays, which are not copied."""
-        tensor = cls.__new__(cls)
-        tensor.format, tensor.shape = format, _checked_shape(format, tuple(shape))
-        tensor.storage, tensor.checked = storage, checked
-        return tensor
+        """A tensor with copies of these arrays, by level as in `storage`; `checked` if they are known
+        to be sound."""
+        sizes = _checked_shape(format, tuple(shape))
+        return cls.over(format, Memory.of(format, sizes, storage, True), checked)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.memory.shape
+
+    @property
+    def storage(self) -> list[dict[str, Any]]:
+        """The arrays and counters of each level, as far as they are in use."""
+        self.memory.is_shared = True
+        return self.memory.storage(self.format)
+
+    @storage.setter
+    def storage(self, storage: Sequence[dict[str, Any]]) -> None:
+        self.memory = Memory.of(self.format, self.shape, storage, True)
+        self.checked = False
+
+    def _pack(self, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray) -> None:
+        storage = pack(self.format, shape, coordinates, values)
+        self.memory = Memory.of(self.format, shape, storage, False)
 
     @classmethod
     def from_coo(
@@ -119,7 +101,7 @@ class Tensor:
         own = tensor._own(coords, values)
         coords, values = coords[:, own], values[own]
         order = np.lexsort(coords) if tensor.format.order else slice(None)
-        tensor.storage = pack(tensor.format, tensor.shape, coords[:, order], values[order])
+        tensor._pack(tensor.shape, coords[:, order], values[order])
         return tensor
 
     @classmethod
@@ -128,7 +110,7 @@ class Tensor:
         the format's fill."""
         array = np.asarray(array)
         if format is None:
-            return cls.from_numpy(array, dense_format(array))
+            return cls.from_numpy(array, dense_format(array.dtype, array.ndim))
         level = parse_format(format) if isinstance(format, str) else format
         if level.order != array.ndim:
             raise FinchError(
@@ -137,7 +119,7 @@ class Tensor:
         if level.is_leaf:  # it is always stored
             tensor = cls(level)
             if isinstance(level, Element):
-                tensor.storage[-1]["val"][:] = array
+                tensor.memory.arrays[-1][:1] = array
             elif not array:
                 raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
             return tensor
@@ -163,14 +145,19 @@ class Tensor:
         """What is stored: 0-based coordinates (order x number of entries) and values. A run has an
         entry for each of its coordinates."""
         coordinates, positions = self._places()
-        return coordinates, self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
+        return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
+
+    @property
+    def _storage(self) -> list[dict[str, Any]]:
+        """As `storage`, for what hands none of it out."""
+        return self.memory.storage(self.format)
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
         """The coordinates of the entries, and their positions in the leaf."""
         positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
         levels = list(self.format.levels())
         sizes = self.format.sizes(self.shape)
-        for level, storage, size in zip(levels[:-1], self.storage, sizes, strict=False):
+        for level, storage, size in zip(levels[:-1], self._storage, sizes, strict=False):
             which, here, positions = level.unpack(storage, positions, size)
             rows = here.reshape(level.modes, -1)
             coordinates = np.vstack((rows, coordinates[:, which]))
@@ -178,7 +165,7 @@ class Tensor:
 
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
-        view = self.dense_view()
+        view = self._dense_view()
         if view is not None:
             return view.copy(order="F")
         coordinates, values = self.entries()
@@ -188,15 +175,19 @@ class Tensor:
 
     def dense_view(self) -> np.ndarray | None:
         """An array over the tensor's memory if that is dense in every mode; else None."""
+        self.memory.is_shared = True
+        return self._dense_view()
+
+    def _dense_view(self) -> np.ndarray | None:
         *levels, leaf = self.format.levels()
         if not isinstance(leaf, Element) or not all(isinstance(lv, Dense) for lv in levels):
             return None
-        values = self.storage[-1]["val"][: math.prod(self.shape)]
+        values = self._storage[-1]["val"][: math.prod(self.shape)]
         return values.reshape(self.shape, order="F")
 
     def to_scipy(self) -> Any:
         """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order.
-        It may share memory with the tensor until a kernel writes that: copy it to keep it.
+        Its values may share memory with the tensor until a kernel writes that.
 
         Raises FinchError "type" if the fill is not zero or there are no modes.
         """
@@ -204,13 +195,12 @@ class Tensor:
 
         if self.order == 0 or self.fill != 0:
             raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
-        kinds = [type(level) for level in self.format.levels()]
-        if kinds == [Dense, SparseList, Element]:
-            arrays = (self.storage[2]["val"], self.storage[1]["idx"], self.storage[1]["ptr"])
-            count = int(arrays[2][self.shape[1]])
-            return scipy.sparse.csc_array(
-                (arrays[0][:count], arrays[1][:count], arrays[2][: self.shape[1] + 1]), self.shape
-            )
+        kinds = Dense, SparseList, Element
+        if self.order == 2 and all(map(isinstance, self.format.levels(), kinds)):
+            # what kernels index by stays the tensor's alone
+            parts = self.storage[2]["val"], self._storage[1]["idx"], self._storage[1]["ptr"]
+            parts = parts[0], parts[1].copy(), parts[2].copy()
+            return scipy.sparse.csc_array(parts, self.shape)
         return _coo_array(self).tocsc() if self.order == 2 else _coo_array(self)
 
     def countstored(self) -> int:
@@ -221,7 +211,7 @@ class Tensor:
             count = self._count_listed(levels)
             return len(self._places()[1]) if count is None else count
         coordinates, positions = self._places()
-        values = self.format.leaf.unpack_values(self.storage[-1], positions)  # type: ignore
+        values = self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
         return len(np.unique(own)) if merges else len(own)
 
@@ -229,7 +219,7 @@ class Tensor:
         """How many coordinates the last level stores, if the levels can tell without unpacking."""
         count = positions = 1
         for level, storage, size in zip(
-            levels, self.storage, self.format.sizes(self.shape), strict=False
+            levels, self._storage, self.format.sizes(self.shape), strict=False
         ):
             stored = level.count_listed(storage, positions, size) if count == positions else None
             if stored is None:  # or only some fibers are in use
@@ -256,7 +246,7 @@ class Tensor:
             return
         count = 1
         sizes = self.format.sizes(self.shape)
-        for level, storage, size in zip(self.format.levels(), self.storage, sizes, strict=True):
+        for level, storage, size in zip(self.format.levels(), self._storage, sizes, strict=True):
             problem = level.validate(storage, count, size)
             if problem is not None:
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
@@ -273,8 +263,6 @@ class Scalar:
     """A tensor without dimensions: `value`, and the `fill` (and type) it was made with."""
 
     __slots__ = ("format", "value")
-    #: as a Tensor's: what changes with the value is the value
-    state: Any
 
     def __init__(self, fill: Any, value: Any = None):
         self.format = fill if isinstance(fill, ScalarLevel) else ScalarLevel(typed_literal(fill))
@@ -293,9 +281,6 @@ class Scalar:
 
     def __repr__(self) -> str:
         return f"{type(self.format).__name__}({self.value})"
-
-
-Scalar.state = vars(Scalar)["value"]
 
 
 class SwizzledTensor:
@@ -387,12 +372,15 @@ def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int,
     return tuple(pairs)
 
 
-def dense_format(array: np.ndarray) -> Level:
-    """The format of a NumPy array as it is: Dense in every mode, fill 0."""
-    element = type_of_dtype(array.dtype)
+def dense_format(dtype: np.dtype, order: int) -> Level:
+    """The format of a NumPy array as it is: Dense in every mode, fill 0.
+
+    Raises FinchError "type" for what no tensor holds.
+    """
+    element = type_of_dtype(dtype)
     if element is None:
-        raise FinchError("type", f"arrays of {array.dtype} have no element type here")
+        raise FinchError("type", f"arrays of {dtype} have no element type here")
     level: Level = Element(typed_literal(0, element))
-    for _ in range(array.ndim):
+    for _ in range(order):
         level = Dense(level)
     return level

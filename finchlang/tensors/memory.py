@@ -1,0 +1,132 @@
+"""The memory of a tensor: its sizes, its arrays with all their room, and its counters, never changed
+once made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from finchlang.source import FinchError
+from finchlang.tensors.aligned import ALIGNMENT, empty_aligned
+
+if TYPE_CHECKING:
+    from finchlang.tensors.level import Level
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where an array is in memory."""
+    return array.__array_interface__["data"][0]
+
+
+class Memory:
+    """What a tensor of some format is kept in: `shape`, a size for each mode; `arrays`, those of each
+    level in turn, outermost first, one-dimensional, with room behind what is in use; `counters`,
+    likewise. A tensor that is written gets another Memory, perhaps over the same arrays.
+
+    `is_shared` says that arrays were handed out, so that nothing may be written into them unless
+    it is the tensor's own new content; `is_borrowed`, that they are somebody else's, who may have
+    them moved.
+    """
+
+    __slots__ = (
+        "_regions",
+        "_storage",
+        "_words",
+        "arrays",
+        "counters",
+        "is_borrowed",
+        "is_shared",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        arrays: Sequence[np.ndarray],
+        counters: tuple[Any, ...],
+        words: list[int] | None = None,
+    ):
+        self.shape, self.arrays, self.counters = shape, arrays, counters
+        self.is_shared = self.is_borrowed = False
+        self._words = words
+        self._regions: list[tuple[int, int]] | None = None
+        self._storage: list[dict[str, Any]] | None = None
+
+    @classmethod
+    def borrowed(
+        cls, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
+    ) -> Memory:
+        """Memory that is somebody else's."""
+        memory = cls(shape, arrays, counters)
+        memory.is_shared = memory.is_borrowed = True
+        return memory
+
+    @classmethod
+    def of(
+        cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool
+    ) -> Memory:
+        """The memory for arrays and counters given by level; `copied` if the arrays may be somebody
+        else's. Such as are no NumPy arrays of the level's types are converted."""
+        arrays: list[np.ndarray] = []
+        counters: list[Any] = []
+        views: list[dict[str, Any]] = []
+        for level, own in zip(format.levels(), storage, strict=True):
+            first = len(arrays)
+            for name, type in level.arrays:
+                arrays.append(_owned(own[name], (type or level.own_type).dtype, copied))
+            named = zip(level.arrays, arrays[first:], strict=True)
+            views.append({**own, **{name: array[:] for (name, _), array in named}})
+            counters += [own[name] for name, _ in level.counters]
+        memory = cls(shape, arrays, tuple(counters))
+        memory._storage = views
+        return memory
+
+    @property
+    def words(self) -> list[int]:
+        """What a kernel is told of each array: its address, its room in entries, and 0."""
+        if self._words is None:
+            self._words = [w for a in self.arrays for w in (address_of(a), a.size, 0)]
+        return self._words
+
+    @property
+    def regions(self) -> list[tuple[int, int]]:
+        """The first byte of each array that has any, and the byte behind its last."""
+        if self._regions is None:
+            starts = zip(self.words[::3], self.arrays, strict=True)
+            self._regions = [(at, at + array.nbytes) for at, array in starts if array.nbytes]
+        return self._regions
+
+    def storage(self, format: Level) -> list[dict[str, Any]]:
+        """The arrays as far as they are in use, and the counters, in a dict for each level. They are
+        views, so that nobody else can have the memory resized."""
+        if self._storage is None:
+            self._storage = self._by_level(format)
+        return self._storage
+
+    def _by_level(self, format: Level) -> list[dict[str, Any]]:
+        arrays, counters, count = iter(self.arrays), iter(self.counters), 1
+        storage: list[dict[str, Any]] = []
+        for level, size in zip(format.levels(), format.sizes(self.shape), strict=True):
+            own: dict[str, Any] = {name: next(arrays) for name, _ in level.arrays}
+            own |= {name: next(counters) for name, _ in level.counters}
+            for name, used in level.used(own, count, size).items():
+                own[name] = own[name][:used]
+            storage.append(own)
+            if not level.is_leaf:
+                count = level.child_count(own, count, size)
+        return storage
+
+
+def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:
+    """`array` itself if it is one that a tensor may keep, else a copy."""
+    array = np.asarray(array)
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise FinchError("type", f"an array of {array.dtype} stands where one of {dtype} is kept")
+    is_ours = array.dtype == dtype and array.ndim == 1 and array.flags.c_contiguous
+    if is_ours and not copied and address_of(array) % ALIGNMENT == 0:
+        return array
+    own = empty_aligned(array.size, dtype)
+    own[:] = array.reshape(-1)
+    return own

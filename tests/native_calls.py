@@ -1,0 +1,37 @@
+"""Calling a compiled residual program on plain arrays, one for each of its buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.native.kernel import NativeKernel
+from finchlang.run.undo import Undoing
+from finchlang.tensors.memory import address_of
+
+
+def run(
+    kernel: NativeKernel, arrays: Sequence[np.ndarray], inputs: Sequence[Any] = ()
+) -> tuple[list[np.ndarray], list[Any]]:
+    """The arrays afterwards (the same object, changed in place, or a larger one if it had to grow),
+    and the outputs. If the kernel fails, all arrays are as they were."""
+    undoing, layout = Undoing(kernel.layout.undo_log), kernel.layout
+    undoing.begin()
+    words = [word for array in arrays for word in (address_of(array), array.size, 0)]
+    for number, array in enumerate(arrays):
+        if number in layout.written:
+            undoing.keep(number, array)
+    given = list(inputs)
+    undoing.add(words, given)
+    try:
+        outputs = kernel.call(words, given)
+    except BaseException:
+        undoing.undo()
+        raise
+    after = list(arrays)
+    for number in layout.grown:
+        grown = kernel.grown(number, arrays[number].dtype)
+        after[number] = arrays[number] if grown is None else grown
+    return after, outputs
