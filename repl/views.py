@@ -19,9 +19,13 @@ class Passes(Observer):
 
     def kernel(self, event: KernelEvent) -> None:
         print(_title(event))
+        before = ""
         for name, program in event.passes:
-            print(f"# {name}")
-            print(pretty(program))
+            text = pretty(program)
+            print(f"# {name}" if text != before else f"# {name}: the same")
+            if text != before:
+                print(text)
+            before = text
         print()
 
 

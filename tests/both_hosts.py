@@ -15,9 +15,9 @@ from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Code, Expr, Var
 from finchlang.host.residual import ResidualHost
+from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Applied, Kind, Machine, State
 from finchlang.rules.table import rules
-from finchlang.rules.typing import annotate
 from finchlang.source import FinchError
 from finchlang.syntax import Node, Value, Variable
 from finchlang.tensors.bind import Bound, bind, gather, scatter
@@ -117,7 +117,7 @@ class Setup:
         }
         names |= {n: self.level(n) for n in self.outputs}
         names |= {n: e.type for n, e in self.numbers.items()}
-        program = annotate(_parsed(self.text), names)
+        program = with_fills(annotate(_parsed(self.text), names), names)
         values: dict[Node, Node] = {Variable(n): Value(e) for n, e in self.numbers.items()}
         return substitute(program, values)
 

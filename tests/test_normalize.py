@@ -121,10 +121,13 @@ FIGURES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_figures(name: str, golden: Any) -> None:
     text, names = FIGURES[name]
     program = parse_kernel(text)
-    parts = [f"# parsed\n{pretty(program)}"]
+    before = pretty(program)
+    parts = [f"# parsed\n{before}"]
     for step, after in stages(program, Context(formats(**names))):
-        parts.append(f"# {step}\n{pretty(after)}")
-        assert parse_kernel(pretty(after)) == after
+        shown = pretty(after)
+        parts.append(f"# {step}" + (": the same" if shown == before else f"\n{shown}"))
+        assert parse_kernel(shown) == after
+        before = shown
     golden(f"normal/{name}.txt", "\n\n".join(parts) + "\n")
 
 

@@ -11,10 +11,10 @@ import pytest
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.residual import ResidualHost
+from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Machine, State, Stuck
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.table import rules
-from finchlang.rules.typing import annotate
 from finchlang.syntax import Block, Define, Freeze, Literal, Mode, Variable
 from finchlang.tensors.bind import bind, gather
 from finchlang.tensors.formats import parse_format
@@ -59,7 +59,7 @@ def run(program: Any, host_kind: str = "execute", which: str = "all") -> State:
     for bound in bounds.values():
         bound.enter(host)
     state = State.before(host, {name: bound.fiber for name, bound in bounds.items()})
-    return Machine(rules(which)).run(annotate(node, dict(levels)), state)
+    return Machine(rules(which)).run(with_fills(annotate(node, dict(levels)), dict(levels)), state)
 
 
 LOOP = "for i = 1:4\n{}\nend"

@@ -14,8 +14,9 @@ from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import const
 from finchlang.host.ir import For, Load, While
 from finchlang.looplets import Run
+from finchlang.normalize.types import type_of
 from finchlang.rules.engine import Machine, State
-from finchlang.rules.expressions import evaluate, is_ready, resolve, type_of
+from finchlang.rules.expressions import evaluate, is_ready, resolve
 from finchlang.rules.table import rules
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (

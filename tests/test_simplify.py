@@ -20,10 +20,11 @@ from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import const, op
 from finchlang.host.ir import Var
 from finchlang.looplets import Run
+from finchlang.normalize.types import type_of
 from finchlang.rules import laws, loops
 from finchlang.rules import simplify as simplify_module
 from finchlang.rules.engine import State
-from finchlang.rules.expressions import evaluate, type_of
+from finchlang.rules.expressions import evaluate
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (
     EMPTY,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator as py
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,8 @@ _SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
     name: type.name for name, type in ALIASES.items()
 }
 _LAZY = ("coalesce", "ifelse")
+#: the operators that take any number of operands, from left to right
+OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
 
 
 # ------------------------------------------------------------------------------------- structure
@@ -307,6 +310,8 @@ def _apply(op: Node, args: list[Any]) -> Any:
     name = _SPELLINGS.get(name, name)
     if name == "coalesce" and args:
         return next((a for a in args if a is not MISSING), MISSING)
+    if name in OF_MANY and len(args) > 2:
+        return reduce(lambda a, b: _apply(op, [a, b]), args)
     if name == "ifelse" and len(args) == 3:
         return _ifelse(*args)
     meaning = MEANINGS.get((name, len(args)))

@@ -12,6 +12,7 @@ from finchlang.normalize.form import check_normal_form
 from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
 from finchlang.normalize.scopes import scopes
+from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
 from finchlang.syntax import Node, Variable
 from finchlang.tensors.level import Level, Swizzled
@@ -24,6 +25,7 @@ __all__ = ["PASSES", "Context", "Format", "Normalized", "normalize", "stages"]
 #: add to the context. The life cycle comes before dimensions, which need to know the freezes.
 PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("scopes", scopes),
+    ("types", types),
     ("wrapperize", wrapperize),
     ("lifecycle", lifecycle),
     ("dimensionalize", dimensionalize),
@@ -33,7 +35,7 @@ PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
 
 @dataclass(frozen=True)
 class Normalized:
-    """A program in normal form and what its names stand for.
+    """A program in normal form, typed, and what its names stand for.
 
     `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
     tensors the program needs for itself, which the driver makes; `formats`: the format of every

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from finchlang.algebra import FAMILIES, OPERATORS, operator
@@ -181,7 +182,11 @@ class _Scopes:
                     hint = "write it around an index, as in `A[gallop(i)]`"
                     raise FinchError("type", "a protocol stands in an access only", op.span, hint)
                 self.operator(op, len(args), env)
-                return Call(op, tuple(self.value(a, env) for a in args), span=node.span)
+                values = tuple(self.value(a, env) for a in args)
+                row = operator(op)
+                if row is not None and row.associative and len(values) > row.arity[1]:
+                    return reduce(lambda a, b: Call(op, (a, b), span=node.span), values)
+                return Call(op, values, span=node.span)
         hint = "a range is the extent of a loop or a dimension of a tensor"
         raise FinchError("type", "this is not a value", node.span, hint)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
+from finchlang.normalize.types import annotate
 from finchlang.source import Span
 from finchlang.syntax import (
     Access,
@@ -84,7 +85,7 @@ class Workspace:
             body = Sieve(condition, body, span=span)
         for k, index in enumerate(indices):
             body = Loop(index, self.extent(k + 1, span), body, span=span)
-        return body
+        return annotate(body, {name: self.context.level(name) for name in (target, source)})
 
     def conditions(self, indices: tuple[Index, ...]) -> Iterator[Node]:
         """Where the levels of the tensor and of the workspace are to be written."""

@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
-from finchlang.algebra import literal_type, operator
-from finchlang.host.fold import const
-from finchlang.host.ir import Expr, Var
 from finchlang.normalize.context import (
     PROTOCOLS,
     Context,
@@ -21,6 +17,7 @@ from finchlang.normalize.context import (
     root,
 )
 from finchlang.normalize.shifts import source, summed_indices, terms, total
+from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -42,7 +39,7 @@ from finchlang.syntax import (
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import Bool, Int64, Type
+from finchlang.types import Bool, Type
 from finchlang.walk import map_children, replace, walk
 
 
@@ -148,7 +145,7 @@ class _Wrapperize:
     def __init__(self, context: Context):
         self.context = context
         self.depths: dict[str, int] = {}
-        self.types: dict[str, Type | None] = {}  # of what `let` binds
+        self.missing: set[Node] = set()  # what `let` binds to what may be missing
         self.stored: dict[str, str] = {}  # of swizzled tensors
 
     def statement(self, node: Node, depth: int) -> Any:
@@ -164,7 +161,8 @@ class _Wrapperize:
                 return replace(node, extent=extent, body=self.statement(body, depth + 1))
             case Define(variable, value, body):
                 value = self.expression(value)
-                self.types[variable.name] = self.type(value)
+                if self.may_be_missing(value):
+                    self.missing.add(variable)
                 self.depths[variable.name] = depth + 1
                 return replace(node, value=value, body=self.statement(body, depth + 1))
             case Sieve(condition, body):
@@ -195,7 +193,7 @@ class _Wrapperize:
     def access(self, node: Access, updating: bool = False) -> Access:
         tensor, order = self.store(node.tensor)
         indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
-        return wrap(self, Access(tensor, indices, span=node.span), updating)
+        return wrap(self, replace(node, tensor=tensor, indices=indices), updating)
 
     # ------------------------------------------------------------------ swizzles
 
@@ -257,7 +255,7 @@ class _Wrapperize:
         name, shifted, negated = _MASK_OF[sign]
         if shifted:
             outer = _predecessor(outer)
-        mask = Access(call(name, span=node.span), (deep, outer), span=node.span)
+        mask = Access(call(name, span=node.span), (deep, outer), span=node.span, type=Bool)
         return call("!", mask, span=node.span) if negated else mask
 
     def is_outer(self, outer: Node, deep: Node) -> bool:
@@ -268,44 +266,16 @@ class _Wrapperize:
         for node in walk(outer):
             if isinstance(node, (Index, Variable)) and self.depths.get(node.name, 0) >= depth:
                 return False
-        type = self.type(outer)
-        return type is not None and type.kind == "int"
+        type = type_of(outer)
+        return type is not None and type.kind == "int" and not self.may_be_missing(outer)
 
-    def type(self, node: Node) -> Type | None:
-        """The type of an expression; None where it is not known or may be `missing`."""
-        match node:
-            case Literal():
-                return literal_type(node)
-            case Index():
-                return Int64
-            case Variable(name):
-                known = self.types.get(name) or self.context.formats.get(name)
-                return known if isinstance(known, Type) else None
-            case Access(tensor):
-                stored = root(tensor)
-                if stored is None:
-                    return Bool
-                return None if may_be_missing(tensor) else self.context.level(stored).element_type
-            case Call(op, args):
-                return Int64 if is_call(node, "size") else self.type_of_call(op, args)
-        return None
-
-    def type_of_call(self, op: Node, args: tuple[Node, ...]) -> Type | None:
-        row = operator(op)
-        if row is None:
-            return None
-        exprs: list[Expr] = []
-        for arg in args:
-            type = self.type(arg)
-            if type is None:
-                return None
-            exprs.append(const(arg.value, type) if isinstance(arg, Literal) else Var("_", type))
-        try:
-            if row.associative and len(exprs) > row.arity[1]:
-                return reduce(row.build, exprs).type
-            return row.build(*exprs).type
-        except FinchError:
-            return None  # the rules report it, where it is evaluated
+    def may_be_missing(self, node: Node) -> bool:
+        """Whether something that an expression reads may be `missing`."""
+        return any(
+            may_be_missing(n.tensor) if isinstance(n, Access) else n in self.missing
+            for n in walk(node)
+            if isinstance(n, (Access, Variable))
+        )
 
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}

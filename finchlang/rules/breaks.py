@@ -19,6 +19,7 @@ from finchlang.algebra import operator
 from finchlang.host.fold import add, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.normalize.types import type_of
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -30,7 +31,6 @@ from finchlang.rules.engine import (
     rule,
     with_bounds,
 )
-from finchlang.rules.expressions import type_of
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (

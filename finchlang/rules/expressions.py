@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from finchlang.algebra import NO_RESULT, Build, Operator, literal_type, operator
+from finchlang.algebra import NO_RESULT, Operator, literal_type, operator
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
-from finchlang.host.ir import Const, Expr, Var
+from finchlang.host.ir import Const, Expr
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
@@ -31,7 +30,7 @@ from finchlang.syntax import (
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import Bool, Int64, Type, UInt8
+from finchlang.types import Bool, Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
 
@@ -209,37 +208,6 @@ def is_ready(node: Node) -> bool:
     if isinstance(node, Extent):
         return is_ready(node.start) and is_ready(node.stop)
     return isinstance(node, (Literal, Value, Mode))
-
-
-def type_of(node: Node) -> Type | None:
-    """The element type of an expression after the typing pass; None for `missing`."""
-    match node:
-        case Literal():
-            return literal_type(node)
-        case Value(expr):
-            return expr.type
-        case Index():
-            return Int64
-        case Mode():
-            return UInt8
-        case Access() | Variable():
-            return node.type
-        case Call(Variable("size"), _):
-            return Int64
-        case Call(function, args):
-            row = operator(function)
-            types = [t for t in map(type_of, args) if t is not None]
-            if row is None or not types:
-                return None
-            if len(types) < len(args):  # `missing` among them
-                return types[-1] if row.lazy_missing else None
-            return _type_of_result(row.build, *types)
-    return None
-
-
-@lru_cache(maxsize=1024)
-def _type_of_result(build: Build, *types: Type) -> Type:
-    return build(*(Var("probe", t) for t in types)).type
 
 
 # --------------------------------------------------------------------------------------- rules

@@ -11,7 +11,7 @@ from typing import Any
 from finchlang.algebra import OPERATORS, Law, Operator, literal_type, operator
 from finchlang.host.fold import TRUE, const
 from finchlang.host.ir import Const
-from finchlang.rules.expressions import type_of
+from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
 from finchlang.types import Type, promote

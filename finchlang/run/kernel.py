@@ -21,9 +21,9 @@ from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
+from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.rules.typing import annotate
 from finchlang.run.arguments import Argument, TensorArgument, check_memory, describe
 from finchlang.run.call import NativeCall
 from finchlang.run.compile_cache import Record, Signature, place_of, signature_of
@@ -84,8 +84,8 @@ class Kernel:
 
     @cached_property
     def program(self) -> Node:
-        """The program in normal form, with the types of its expressions: what the rules run."""
-        return annotate(self.normalized.program, self.normalized.formats)
+        """The program in normal form, with the fills that it writes onto: what the rules run."""
+        return with_fills(self.normalized.program, self.normalized.formats)
 
     def _signature(self) -> Signature:
         return signature_of(self.normalized, self.program, self.formats)

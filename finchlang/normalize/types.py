@@ -1,20 +1,48 @@
-"""Types of expressions, found once before a kernel runs: every access and variable gets its element
-type, and `=` the fill it starts from."""
+"""The types pass: the type that every expression evaluates to.
+
+Types are inferred here and nowhere else: accesses and variables carry theirs from here on, and
+`type_of` gives that of any expression of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
-from finchlang.algebra import operator
-from finchlang.rules.expressions import type_of
+from finchlang.algebra import Build, literal_type, operator
+from finchlang.host.ir import Var
+from finchlang.normalize.context import INIT, Context
 from finchlang.source import FinchError
-from finchlang.syntax import Access, Assign, Call, Define, Literal, Node, Sieve, Variable
-from finchlang.tensors.level import Level
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Call,
+    Define,
+    Index,
+    Literal,
+    Mode,
+    Node,
+    Sieve,
+    Value,
+    Variable,
+)
+from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
-from finchlang.types import Bool, Type, can_store
-from finchlang.walk import map_children, replace
+from finchlang.types import Bool, Int64, Type, UInt8, can_store
+from finchlang.walk import map_children, replace, rewrite_bottom_up
 
 Names = Mapping[str, Level | Type | None]
+
+
+def types(program: Node, context: Context) -> Node:
+    """`program` with the types of its accesses and variables. Expects what the scopes pass gives.
+
+    Raises FinchError "type" where an operator or a store does not take its operands.
+    """
+    names: dict[str, Level | Type | None] = {}
+    for name, known in context.formats.items():
+        names[name] = known.level if isinstance(known, Swizzled) else known
+    return annotate(program, names)
 
 
 def annotate(node: Node, names: Names) -> Node:
@@ -32,6 +60,8 @@ def annotate(node: Node, names: Names) -> Node:
         return replace(node, type=found) if isinstance(found, Type) else node
     if isinstance(node, Access):
         indices = tuple(annotate(i, names) for i in node.indices)
+        for index in indices:
+            _checked_type(index)
         type = _element_type(node.tensor, names)
         return Access(node.tensor, indices, span=node.span, type=type)
     node = map_children(lambda child: annotate(child, names), node)
@@ -40,6 +70,19 @@ def annotate(node: Node, names: Names) -> Node:
     if isinstance(node, Sieve):
         _condition(node.condition)
     return node
+
+
+def with_fills(node: Node, names: Names) -> Node:
+    """`node` with the fill that each `=` finds in its place, which it need not write again."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Assign) or node.op != Variable(INIT):
+            return node
+        level = _level(node.target.tensor, names)
+        assert level is not None
+        return replace(node, op=Call(node.op, (level.fill,)))
+
+    return rewrite_bottom_up(change, node)
 
 
 def _element_type(tensor: Node, names: Names) -> Type | None:
@@ -65,8 +108,6 @@ def _assign(node: Assign, names: Names) -> Assign:
     level = _level(node.target.tensor, names)
     assert level is not None
     value = _checked_type(node.value)
-    if node.op == Variable("initwrite"):
-        node = replace(node, op=Call(Variable("initwrite"), (level.fill,)))
     row = operator(node.op)
     if row is None:
         raise FinchError("unknown name", "this is no operator", node.op.span or node.span)
@@ -93,13 +134,38 @@ def _checked_type(node: Node) -> Type | None:
     if isinstance(node, Call):
         for arg in node.args:
             _checked_type(arg)
-        row = operator(node.op)
-        if row is not None:
-            low, high = row.arity
-            if not low <= len(node.args) <= high:
-                message = f"{row.name} takes {low if low == high else f'{low} to {high}'} arguments"
-                raise FinchError("type", message, node.span)
     try:
         return type_of(node)
     except FinchError as error:
         raise error.at(node.span) from None
+
+
+def type_of(node: Node) -> Type | None:
+    """The element type of an expression whose accesses and variables have theirs; None for `missing`."""
+    match node:
+        case Literal():
+            return literal_type(node)
+        case Value(expr):
+            return expr.type
+        case Index():
+            return Int64
+        case Mode():
+            return UInt8
+        case Access() | Variable():
+            return node.type
+        case Call(Variable("size"), _):
+            return Int64
+        case Call(function, args):
+            row = operator(function)
+            types = [t for t in map(type_of, args) if t is not None]
+            if row is None or not types:
+                return None
+            if len(types) < len(args):  # `missing` among them
+                return types[-1] if row.lazy_missing else None
+            return _type_of_result(row.build, *types)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _type_of_result(build: Build, *types: Type) -> Type:
+    return build(*(Var("probe", t) for t in types)).type
