@@ -129,8 +129,9 @@ class _Generator(DataGenerator):
             order = self.random.choices((0, 1, 2, 3, 4), (1, 5, 6, 0.4, 0.1))[0] if dims else 0
         return self.new(tuple(self.random.choice(dims) for _ in range(order)))
 
-    def access(self, nest: _Nest) -> str:
-        """A read: plain, with a protocol, shifted and permissive, or a gather."""
+    def access(self, nest: _Nest, alone: bool = False) -> str:
+        """A read: plain, with a protocol, shifted and permissive, or a gather. What may be missing
+        stands `alone` or is coalesced: whether a zero beside it decides depends on the loops."""
         if not nest.budget:
             return self.literal()
         nest.budget -= 1
@@ -141,7 +142,7 @@ class _Generator(DataGenerator):
         text = f"{known.name}[{', '.join(indices)}]"
         if "~" not in text and not any(" + " in i and "(" not in i for i in indices):
             return text
-        return text if self.chance(0.15) else f"coalesce({text}, {self.literal()})"
+        return text if alone and self.chance(0.3) else f"coalesce({text}, {self.literal()})"
 
     def mode(self, nest: _Nest, known: _Known, dim: str) -> str:
         if self.chance(0.05) and nest.indices:
@@ -208,18 +209,19 @@ class _Generator(DataGenerator):
                 return self.literal()
             if form < 0.45 and nest.indices and self.kind in ("int", "float"):
                 return self.random.choice(sorted(nest.indices))
-            return self.access(nest)
+            return self.access(nest, alone=depth == 2)
         a = self.expression(nest, depth - 1)
         if self.kind in ("int", "float") and self.chance(0.15):
             forms = ["abs({a})", "(-{a})", "({a})^2"]
             forms += ["div({a}, 2)", "({a}) % 3"] if self.kind == "int" else ["({a}) / 2"]
-            forms += ["({a} + 2) - 1", "3 * ({a}) * 2", "-(2 * -({a}))"]
+            forms += ["({a} + 2) - 1", "2 * ({a}) * 4", "-(2 * -({a}))"]
             return self.random.choice(forms).format(a=a)
         b = self.expression(nest, depth - 1)
         if self.kind in ("int", "float") and self.chance(0.08):
-            forms = ["{a} / (abs({b}) + 1)"] if self.kind == "float" else []
-            forms += ["div({a}, abs({b}) + 1)", "({a}) % (abs({b}) + 1)"]
-            forms += ["({a}) << 1"] if self.kind == "int" else ["({a}) * inv(abs({b}) + 2)"]
+            forms = ["div({a}, abs({b}) + 1)", "fld({a}, abs({b}) + 1)", "({a}) % (abs({b}) + 1)"]
+            power = "(2.0 + 2.0 * Float64({b} > 0))"  # so that quotients are exact
+            exact = [f"({{a}}) / {power}", f"({{a}}) * inv({power})", f"({{a}}) * (1 / {power})"]
+            forms += ["({a}) << 1", "mod({a}, 3)"] if self.kind == "int" else exact
             return self.random.choice(forms).format(a=a, b=b)
         if self.chance(0.08):
             return f"ifelse({self.condition(nest)}, {a}, {b})"
