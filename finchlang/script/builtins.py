@@ -292,6 +292,20 @@ def _reduction(name: str) -> Callable[[Any], Any]:
     return reduce
 
 
+def _place(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
+    """argmin and argmax: the first place, by columns, of the least or greatest entry; NaN is both."""
+
+    def place(value: Any) -> Any:
+        entries = dense(value) if is_array(value) else np.array(list(_items(value)))
+        if entries.size == 0 or entries.dtype.kind not in "biuf":
+            raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
+        flat = int(find(entries.flatten(order="F")))
+        index = tuple(int(i) + 1 for i in np.unravel_index(flat, entries.shape, order="F"))
+        return index[0] if len(index) == 1 else index
+
+    return place
+
+
 def _rounded(name: str) -> Callable[..., Any]:
     """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`."""
 
@@ -345,6 +359,8 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
 
 for _name, _what in (("sum", "the sum"), ("maximum", "the greatest"), ("minimum", "the least")):
     _add(f"{_name}(A)", f"{_what} of the entries", _reduction(_name))
+_add("argmin(A)", "the first place of the least of the entries", _place(np.argmin))
+_add("argmax(A)", "the first place of the greatest of the entries", _place(np.argmax))
 for _name, _what in (
     ("round", "nearest"),
     ("floor", "next lower"),
