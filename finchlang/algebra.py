@@ -316,6 +316,8 @@ _ROWS = (
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
+#: the operator that selects one of two values
+SELECT = Variable("ifelse")
 #: the other spellings
 OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
 OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}

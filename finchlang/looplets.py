@@ -92,6 +92,15 @@ class Switch(Looplet):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Choice(Looplet):
+    """`options[k][1]` where the k-th condition holds (no two do), else `otherwise`: a switch that the
+    derived rule Union takes together with others, where Switch tells all combinations apart."""
+
+    options: tuple[tuple[Expr, Node], ...]
+    otherwise: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Thunk(Looplet):
     """Work to be done before and after. `preamble(host)` does the first part and gives the body;
     `epilogue(host)` does the last. Both run once for all the places the looplet stands in."""

@@ -204,7 +204,7 @@ def run_regions(
     then `rest`, which runs what is left of the loop over start..last if it is not given."""
     host = state.host
     if at_most(last, first):  # at most one coordinate
-        if_not_empty(state, first, last, lambda: drop(region(first)))
+        if_not_empty(state.host, first, last, lambda: drop(region(first)))
         return
     waiting = _grouped(triggers(machine, term, state))
     cell = host.cell(first, "at")

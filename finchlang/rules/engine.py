@@ -23,7 +23,7 @@ from finchlang.tensors.level import TensorLike
 from finchlang.tensors.wrappers import release
 from finchlang.text.print import pretty
 from finchlang.types import Int64
-from finchlang.walk import children, has_children, map_children
+from finchlang.walk import map_children, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +212,11 @@ def find_looplets(term: Node) -> list[Looplet]:
 
 def accesses_in(term: Node) -> tuple[Access, ...]:
     """The accesses of a term, parents first. Each rule of the table asks about the same terms in
-    its turn, and most of a term is the same after a rule, so answers are kept for a while."""
-    if not has_children(term):
-        return ()
+    its turn, so answers are kept for a while."""
     known = _known.get(id(term))
     if known is not None:
         return known[1]
-    parts = [a for child in children(term) for a in accesses_in(child)]
-    found = (term, *parts) if isinstance(term, Access) else tuple(parts)
+    found = tuple(node for node in walk(term) if isinstance(node, Access))
     if len(_known) >= _REMEMBERED:
         _known.clear()
     _known[id(term)] = (term, found)
@@ -246,13 +243,6 @@ def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> 
     is put there is payload: the access's last index has done its work and goes."""
 
     def visit(node: Node) -> Node:
-        if not has_children(node):
-            return node
-        for access in accesses_in(node):
-            if id(access.tensor) in replacements:
-                break
-        else:
-            return node
         node = map_children(visit, node)
         if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
             return node
@@ -315,11 +305,11 @@ def drop(_: object) -> None:
     """Arms of a branch give nothing back."""
 
 
-def if_not_empty(state: State, start: Expr, stop: Expr, body: Any) -> None:
+def if_not_empty(host: Host, start: Expr, stop: Expr, body: Any) -> None:
     if at_most(start, stop):
         body()
     elif not less_than(stop, start):
-        state.host.branch(compare("le", start, stop), body)
+        host.branch(compare("le", start, stop), body)
 
 
 def bounded(term: Node) -> tuple[Expr, Expr] | None:

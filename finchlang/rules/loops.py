@@ -161,7 +161,7 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         one = Context(body, tuple(found)).payload(*values)
         machine.arm("AcceptRun", term, one, state.inside())()
 
-    if_not_empty(state, start, stop, whole)
+    if_not_empty(state.host, start, stop, whole)
     return EMPTY, state
 
 
@@ -281,7 +281,7 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
         return i
 
     if at_most(stop, start):  # at most one iteration
-        if_not_empty(state, start, stop, lambda: once(start))
+        if_not_empty(state.host, start, stop, lambda: once(start))
     elif triggers(machine, term, state):
         run_regions(machine, term, state, start, stop, one)
     else:

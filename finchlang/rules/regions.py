@@ -46,10 +46,10 @@ def shift(machine: Machine, E: Context, state: State) -> Step:
     """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
     (Looplets'23 section 8)"""
-    return E[_shifted(E.hole.body, E.hole.delta)], state
+    return E[shifted(E.hole.body, E.hole.delta)], state
 
 
-def _shifted(node: Any, delta: Expr) -> Any:
+def shifted(node: Any, delta: Expr) -> Any:
     """A looplet with all its coordinates moved by `delta`."""
 
     def moved(end: Expr | None) -> Expr | None:
@@ -63,7 +63,7 @@ def _shifted(node: Any, delta: Expr) -> Any:
         case Phase(body, start, stop):
             return Phase(Shift(body, delta), moved(start), moved(stop))
         case Sequence(phases):
-            return Sequence(tuple(_shifted(p, delta) for p in phases))
+            return Sequence(tuple(shifted(p, delta) for p in phases))
         case Switch(condition, head, tail):
             return Switch(condition, Shift(head, delta), Shift(tail, delta))
         case Thunk(preamble):
@@ -148,7 +148,7 @@ def spike(machine: Machine, E: Context, state: State) -> Step:
             machine.run(runs, state)
         machine.run(point, state)
 
-    if_not_empty(state, start, stop, at_end)
+    if_not_empty(state.host, start, stop, at_end)
     return EMPTY, state
 
 

@@ -69,7 +69,7 @@ def stepper_seek(machine: Machine, E: Context, state: State) -> Step | None:
         return None
     start, stop = E.region
     if not at_most(start, found.first):  # there a stepper stands where it should
-        if_not_empty(state, start, stop, lambda: found.seek(state.host, start))
+        if_not_empty(state.host, start, stop, lambda: found.seek(state.host, start))
     return Context(E.term, (found,))[replace(found, seek=None)], state
 
 

@@ -1,0 +1,297 @@
+"""The rule Union where operands are looked at in one coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial, reduce
+
+from finchlang.algebra import operator
+from finchlang.host.fold import TRUE, cast, compare, const, op
+from finchlang.host.ir import Expr, Op, Var
+from finchlang.host.residual import ResidualHost
+from finchlang.looplets import Choice, Lookup, Run, Spike, Thunk
+from finchlang.rules.cases import Cases, Outcome, choice, disjunction
+from finchlang.rules.engine import Machine, State, Step, accesses_in, bounded, put
+from finchlang.rules.expressions import evaluate
+from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
+from finchlang.rules.pieces import selected
+from finchlang.syntax import MISSING, Access, Assign, Call, Literal, Loop, Node, Value, Variable
+from finchlang.tensors.level import READ, Fiber
+from finchlang.walk import children
+
+#: what an operand is where each condition holds (no two do), and what otherwise
+Options = tuple[list[tuple[Expr, Node]], Node]
+
+
+class Point(Joint):
+    """The rule where operands are looked at in one coordinate."""
+
+    def __init__(self, machine: Machine, term: Node, state: State, choices: list[Choice]):
+        super().__init__(machine, term, state, choices)
+        region = bounded(term)
+        is_point = region is not None and region[0] is region[1]
+        self.at = region[0] if region is not None and is_point else None
+        self.index = term.index if isinstance(term, Loop) else None
+        self.known: dict[int, tuple[Node, Options | None]] = {}
+        self.values: dict[int, Node] = {}
+
+    def step(self) -> Step | None:
+        if self.choices:
+            found = [a for a in accesses_in(self.term) if isinstance(a.tensor, Lookup)]
+            if any(isinstance(a.indices[-1], (Literal, Value)) for a in found):
+                return None  # what they give may be a choice, too
+            there = {id(a.tensor): self._looked_up(a) for a in found if self._waits(a)}
+            if there:
+                return put(self.term, there, consume=True), self.state
+        candidates = list(self._candidates(self.term))
+        sizes = [len(self._operands_of(parts)) for _, parts in candidates]
+        if candidates and max(sizes) >= (1 if self.choices else 2):
+            return self._tell_apart(*candidates[sizes.index(max(sizes))])
+        return self.one_by_one() if self.choices else None
+
+    def _waits(self, access: Access) -> bool:
+        """Whether a lookup at this coordinate may give a choice."""
+        is_here = self.at is not None and self.index in access.indices[-1:]
+        return is_here and self._options(access) is None
+
+    def _looked_up(self, access: Access) -> Node:
+        assert isinstance(access.tensor, Lookup) and self.at is not None
+        return access.tensor.body(self.host, self.at)
+
+    # what operands are
+
+    def cases(self, access: Access) -> Cases | None:
+        options = self._options(access)
+        if options is not None:
+            given, otherwise = options
+            parts = [(when, Cases((), outcome_of(node))) for when, node in given]
+            return choice(parts, Cases((), outcome_of(otherwise)))
+        return Cases((), None) if not access.indices and self._is_plain(access.tensor) else None
+
+    def _is_plain(self, tensor: Node) -> bool:
+        """Whether a tensor without dimensions is one value."""
+        if isinstance(tensor, Variable):
+            tensor = self.state.tensors.get(tensor.name, tensor)
+        return isinstance(tensor, Fiber) and tensor.level.is_leaf and not tensor.level.is_structured
+
+    def _options(self, access: Access) -> Options | None:
+        """What an operand may be; None if it is none, or if that is not known yet."""
+        if id(access) not in self.known:
+            at = self._coordinate(access)
+            is_scalar = len(access.indices) == (at is not None) and not access.captured
+            found = self._leaves(access.tensor, at) if is_scalar else None
+            self.known[id(access)] = (access, found)
+        return self.known[id(access)][1]
+
+    def _coordinate(self, access: Access) -> Expr | None:
+        """The coordinate of an access with one index, if that has a value."""
+        match access.indices:
+            case (Literal() | Value() as index,):
+                return evaluate(index, self.state)
+            case (index,) if index == self.index:
+                return self.at
+        return None
+
+    def _leaves(self, node: Node, at: Expr | None) -> Options | None:
+        match node:
+            case Choice(options, otherwise):
+                parts = [(when, self._leaves(n, at)) for when, n in options]
+                return _joined(parts, self._leaves(otherwise, at))
+            case Spike(body, tail, end) if at is not None and end is not None:
+                tails = self._leaves(tail, None)
+                return _joined([(compare("eq", end, at), tails)], self._leaves(body, None))
+            case Run(body) if at is not None:
+                return self._leaves(body, None)
+            case Literal() | Value() if at is None:
+                return [], node
+            case Lookup() if at is not None:
+                return _leaf(node, at)
+            case Thunk() | Fiber() if at is None:
+                return _leaf(node, at)
+        return None
+
+    # expressions
+
+    def _candidates(self, node: Node) -> Iterator[tuple[Node, list[Node]]]:
+        """The largest expressions whose cases are known and that no argument decides; or, if an
+        operator is associative and commutative, those of its operands, with the expression that they
+        are operands of."""
+        if isinstance(node, (Call, Access)) and self._is_joint(node):
+            yield node, [node]
+            return
+        row = operator(node.op) if isinstance(node, Call) else None
+        if row is not None and row.associative and row.commutative:
+            parts = list(_chain(node, node))
+            known = [p for p in parts if self.analysis.cases(p) is not None]
+            if known and self._is_joint(_chained(node, known)):
+                yield node, known
+                parts = [p for p in parts if p not in known]
+            for part in parts:
+                yield from self._candidates(part)
+            return
+        for child in [node.value] if isinstance(node, Assign) else children(node):
+            yield from self._candidates(child)
+
+    def _is_joint(self, node: Node) -> bool:
+        """Whether the cases of an expression are known, and no argument alone decides it."""
+        return self.analysis.cases(node) is not None and not self.analysis.is_decided(node)
+
+    def _operands_of(self, parts: list[Node]) -> set[int]:
+        """The spikes and choices among the operands of expressions."""
+        return {
+            id(a.tensor)
+            for part in parts
+            for a in accesses_in(part)
+            if isinstance(a.tensor, (Spike, Choice)) and self._options(a) is not None
+        }
+
+    # telling cases apart
+
+    def _tell_apart(self, root: Node, parts: list[Node]) -> Step:
+        cases = self.analysis.cases(_chained(root, parts))
+        if cases is None:  # too many: of the first of them
+            root, parts = parts[0], parts[:1]
+            cases = self.analysis.cases(root)
+        assert cases is not None
+        arms: list[tuple[Expr, Arm]] = [
+            (self._certain(when), partial(self._in_case, root, parts, outcome))
+            for when, outcome in cases.given
+        ]
+        return self.in_arms(arms, partial(self._in_case, root, parts, cases.otherwise))
+
+    def _in_case(self, root: Node, parts: list[Node], outcome: Outcome) -> Node:
+        """The term where the expression is `outcome`."""
+        if outcome is None:
+            self.values = {}
+            term = self.term
+            for part in parts:
+                term = replaced(term, part, self.analysis.evaluated(part, self._value))
+            return term
+        others = [n for n in _chain(root, root) if n not in parts] if parts[0] is not root else []
+        return replaced(self.term, root, _chained(root, [outcome, *others]))
+
+    def _certain(self, condition: Expr) -> Expr:
+        """`condition`, or true if this coordinate is certain to be the end of one of the spikes that
+        it asks for."""
+        if self.at is None:
+            return condition
+        asked = [c for c in _alternatives(condition) if isinstance(c, Op) and c.name == "eq"]
+        ends = {a for c in asked for a in c.args if a is not self.at}
+        return TRUE if _is_one_of(self.at, ends) else condition
+
+    def _value(self, access: Access) -> Node:
+        """What an operand is, as a value in all its cases."""
+        options = self._options(access)
+        if options is None or not options[0]:
+            return access
+        key = id(access.tensor)
+        if key not in self.values:
+            value = self._chosen(access, *options)
+            self.values[key] = Value(value)
+        return self.values[key]
+
+    def _chosen(self, access: Access, given: list[tuple[Expr, Node]], otherwise: Node) -> Expr:
+        """The value of an operand; any where it is missing."""
+        is_stored = isinstance(access.tensor, Spike) and access.tensor.is_stored
+        if isinstance(otherwise, Literal) and (
+            is_stored or all(isinstance(n, (Literal, Value)) for _, n in given)
+        ):
+            values = [(when, self._read(access, n)) for when, n in given]
+            rest = cast(self._read(access, otherwise), values[0][1].type)
+            return selected(self.host, values, rest, "v")
+        assert access.type is not None
+        start: Node = otherwise if isinstance(otherwise, Literal) else Literal(0)
+        cell = self.host.cell(cast(self._read(access, start), access.type), "v")
+
+        def keep(node: Node) -> None:
+            self.host.set(cell, self._read(access, node))
+
+        def attempt(k: int) -> None:
+            if k < len(given):
+                is_last = start is otherwise and k == len(given) - 1
+                rest = None if is_last else partial(attempt, k + 1)
+                self.host.branch(given[k][0], partial(keep, given[k][1]), rest)
+            else:
+                keep(otherwise)
+
+        attempt(0)
+        return self.host.let(self.host.get(cell), "v")
+
+    def _read(self, access: Access, node: Node) -> Expr:
+        if isinstance(node, Lookup):
+            at = self._coordinate(access)
+            assert at is not None
+            node = node.body(self.host, at)
+        if isinstance(node, Thunk):
+            node, _ = node.preamble(self.host)
+        if isinstance(node, Fiber):
+            node = node.level.read(self.host, node)
+        if isinstance(node, Literal) and node.value is MISSING:
+            assert access.type is not None
+            return const(0, access.type)
+        return evaluate(node, self.state)
+
+
+def _joined(parts: list[tuple[Expr, Options | None]], rest: Options | None) -> Options | None:
+    """The options of what is one of `parts` where its condition holds (no two do), else `rest`."""
+    if rest is None:
+        return None
+    if rest[0]:
+        none = op("not", disjunction(*(when for when, _ in parts)))
+        parts = [*parts, (none, rest)]
+    found: list[tuple[Expr, Node]] = []
+    for when, options in parts:
+        if options is None:
+            return None
+        found += [(op("and", when, also), node) for also, node in options[0]]
+        also = op("not", disjunction(*(c for c, _ in options[0])))
+        found.append((op("and", when, also), options[1]))
+    return found, rest[1]
+
+
+def _leaf(node: Node, at: Expr | None) -> Options | None:
+    """The one option that a scalar which is always there has: what it is, if that is a literal."""
+    host = ResidualHost()  # what is there matters here, and not how it is found
+    if isinstance(node, Lookup):
+        assert at is not None
+        there = node.body(host, at)
+    else:
+        there = node.preamble(host)[0] if isinstance(node, Thunk) else node
+    if not isinstance(there, Fiber) or not there.level.is_leaf or there.mode != READ:
+        return None
+    value = there.level.read(host, there)
+    return [], value if isinstance(value, Literal) else node
+
+
+def _chain(node: Node, root: Node) -> Iterator[Node]:
+    """The operands of the operator of `root`, through calls of the same operator."""
+    if isinstance(node, Call) and isinstance(root, Call) and node.op == root.op:
+        for arg in node.args:
+            yield from _chain(arg, root)
+    else:
+        yield node
+
+
+def _chained(root: Node, parts: list[Node]) -> Node:
+    """The operator of `root` on `parts`."""
+    if len(parts) == 1:
+        return parts[0]
+    assert isinstance(root, Call)
+    return reduce(lambda a, b: Call(root.op, (a, b), span=root.span), parts)
+
+
+def _alternatives(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, Op) and condition.name == "or":
+        for arg in condition.args:
+            yield from _alternatives(arg)
+    else:
+        yield condition
+
+
+def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
+    """Whether `at` is certain to be among `ends`, as the least of some of them."""
+    if at in ends:
+        return True
+    if isinstance(at, Var) and at.definition is not None:
+        return _is_one_of(at.definition, ends)
+    return isinstance(at, Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)

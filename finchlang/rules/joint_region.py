@@ -1,0 +1,136 @@
+"""The rule Union over several coordinates, in all of which each choice falls on the same option."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from finchlang.host.fold import TRUE, op
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import Choice, Lookup, Run, Switch
+from finchlang.rules.cases import Cases, Outcome, choice, disjunction
+from finchlang.rules.engine import Step, accesses_in, is_at, put
+from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
+from finchlang.rules.pieces import choose, guarded
+from finchlang.syntax import Access, Assign, Call, Loop, Node
+from finchlang.walk import children
+
+
+class Region(Joint):
+    """The rule over several coordinates, in all of which the same options are chosen."""
+
+    term: Loop
+
+    def cases(self, access: Access) -> Cases | None:
+        if any(accesses_in(index) for index in access.indices):
+            return None
+        if is_at(access, self.term.index) and isinstance(access.tensor, (Choice, Run)):
+            tensor = access.tensor
+            if isinstance(tensor, Run):
+                return Cases((), outcome_of(tensor.body))
+            parts = [(when, Cases((), _body_outcome(node))) for when, node in tensor.options]
+            return choice(parts, Cases((), _body_outcome(tensor.otherwise)))
+        return Cases((), None)
+
+    def step(self) -> Step:
+        best, most = None, 0
+        for node in self._candidates(self.term):
+            number = len(self._among(node))
+            if number > most:
+                best, most = node, number
+        if best is None:
+            return self.one_by_one()
+        cases = self.analysis.cases(best)
+        assert cases is not None
+        choices = self._among(best)
+        arms: list[tuple[Expr, Arm]] = []
+        whole = [(when, outcome) for when, outcome in cases.given]
+        for when, outcome in whole:
+            arms += self._arms(best, choices, when, outcome)
+        *more, (_, last) = self._arms(best, choices, TRUE, cases.otherwise)
+        return self.in_arms([*arms, *more], last)
+
+    def _arms(
+        self, best: Node, choices: list[Choice], when: Expr, outcome: Outcome
+    ) -> list[tuple[Expr, Arm]]:
+        """What is left to do where `best` is `outcome`."""
+        if outcome is not None:
+            return [(when, partial(replaced, self.term, best, outcome))]
+        options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
+        looks = disjunction(*(c for c, node in options if not isinstance(node, Run)))
+        runs = (when, partial(self._moved_in, choices, _as_run))
+        lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
+        if all(isinstance(node, Run) for _, node in options):
+            return [runs]
+        if looks is when or looks is TRUE or _varies(best):
+            return [(when, lookups[1])]
+        return [lookups, runs]
+
+    def _candidates(self, node: Node) -> Iterator[Node]:
+        """The largest expressions whose cases are known."""
+        if isinstance(node, (Call, Access)) and self.analysis.cases(node) is not None:
+            yield node
+            return
+        for child in [node.value] if isinstance(node, Assign) else children(node):
+            yield from self._candidates(child)
+
+    def _among(self, node: Node) -> list[Choice]:
+        """The choices among the operands of an expression."""
+        found = [a.tensor for a in accesses_in(node) if is_at(a, self.term.index)]
+        return list(dict.fromkeys(t for t in found if isinstance(t, Choice)))
+
+    def _moved_in(self, choices: list[Choice], move: Callable[[Choice], Node]) -> Node:
+        """The term with choices that are made where they are read."""
+        term: Node = put(self.term, {id(c): move(c) for c in choices})
+        return term
+
+
+def _varies(node: Node) -> bool:
+    """Whether an expression has lookups besides choices."""
+    return any(isinstance(a.tensor, Lookup) for a in accesses_in(node))
+
+
+def _body_outcome(node: Node) -> Outcome:
+    return outcome_of(node.body) if isinstance(node, Run) else None
+
+
+def _none(choice: Choice) -> Expr:
+    return op("not", disjunction(*(when for when, _ in choice.options)))
+
+
+def _as_run(choice: Choice) -> Node:
+    """A choice that is none of its lookups."""
+    runs = [
+        (when, n)
+        for when, n in (*choice.options, (_none(choice), choice.otherwise))
+        if isinstance(n, Run)
+    ]
+    bodies = [(when, n.body) for when, n in runs]
+    return Run(choose(bodies[:-1], bodies[-1][1]))
+
+
+def _as_lookup(choice: Choice) -> Lookup:
+    """A choice made at each coordinate."""
+
+    def at(host: Host, i: Expr) -> Node:
+        options = [(when, _at(guarded(host, when), node, i)) for when, node in choice.options]
+        rest = _at(guarded(host, _none(choice)), choice.otherwise, i)
+        return choose(options, rest)
+
+    return Lookup(at)
+
+
+def _at(host: Host, looplet: Node, i: Expr) -> Node:
+    """The payload of a run or a lookup at a coordinate, choices in place of switches."""
+    if isinstance(looplet, Run):
+        return looplet.body
+    assert isinstance(looplet, Lookup), looplet
+    return _as_choice(looplet.body(host, i))
+
+
+def _as_choice(payload: Node) -> Node:
+    if not isinstance(payload, Switch):
+        return payload
+    head, tail = _as_choice(payload.head), _as_choice(payload.tail)
+    return Choice(((payload.condition, head),), tail)

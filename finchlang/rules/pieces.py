@@ -1,0 +1,323 @@
+"""The derived rule Pieces: of a loop with many looplet nests, each becomes one stepper over its
+pieces, where the base rules tell all combinations of their phases apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from finchlang.host.fold import TRUE, add, compare, const, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Expr
+from finchlang.host.residual import ResidualHost
+from finchlang.looplets import (
+    Choice,
+    Looplet,
+    Phase,
+    Run,
+    Sequence,
+    Shift,
+    Spike,
+    Stepper,
+    Steps,
+    Switch,
+    Thunk,
+    set_end,
+)
+from finchlang.rules.cases import disjunction
+from finchlang.rules.engine import (
+    Machine,
+    State,
+    Step,
+    accesses_in,
+    bounded,
+    if_not_empty,
+    put,
+    rule,
+)
+from finchlang.rules.prove import at_most, lesser
+from finchlang.rules.regions import shifted
+from finchlang.rules.simplify import simplify
+from finchlang.syntax import EMPTY, Assign, Literal, Node
+from finchlang.types import Type
+from finchlang.walk import walk
+
+#: with this many nests it is better not to tell apart the combinations of their phases
+_MANY = 4
+
+
+@rule("Pieces", is_derived=True)
+def pieces(machine: Machine, term: Node, state: State) -> Step | None:
+    """loop(i, extent(a, b), E[access(nest, i)...]) → loop(i, extent(a, b), E[access(stepper, i)...])
+
+    where each nest of phases and steppers becomes one stepper over its pieces: runs, spikes, lookups,
+    or a choice of these. For four nests or more that leave E something to do beside their entries;
+    otherwise E is taken apart into what it is in each phase. Relies on: the nests are read."""
+    region = bounded(term)
+    if region is None or region[0] is region[1]:
+        return None
+    nests = [x for x in _nests(term) if _is_divided(x)]
+    if len(nests) < _MANY:
+        return None
+    nests = [x for x in nests if _outlives(term, x)]
+    if len(nests) < _MANY:
+        return None
+    flat = {id(x): _Pieces(state.host, x, region).stepper() for x in nests}
+    return put(term, flat), state
+
+
+def _nests(term: Node) -> list[Looplet]:
+    """The looplets that are read in a term, each once."""
+    written = {id(n.target.tensor) for n in _assigns(term)}
+    found: dict[int, Looplet] = {}
+    for access in accesses_in(term):
+        if isinstance(access.tensor, Looplet) and id(access.tensor) not in written:
+            found.setdefault(id(access.tensor), access.tensor)
+    return list(found.values())
+
+
+def _assigns(term: Node) -> Iterator[Assign]:
+    return (n for n in walk(term) if isinstance(n, Assign))
+
+
+def _is_divided(nest: Node) -> bool:
+    """Whether the base rules would divide a region of the loop into parts by this nest."""
+    if isinstance(nest, Steps) and not isinstance(nest, OverPieces):
+        return not isinstance(_preview(nest.body), (Run, Spike))
+    return isinstance(nest, Sequence)
+
+
+def _preview(make: Callable[[Host], Node]) -> Node:
+    """The looplet that a nest goes on with, thunks entered: found by recording its code in vain."""
+    host = ResidualHost()
+    found = make(host)
+    while isinstance(found, Thunk):
+        found = found.preamble(host)[0]
+    return found
+
+
+def _outlives(term: Any, nest: Node) -> bool:
+    """Whether something is left to do where a nest is a run of a literal."""
+    runs = (
+        [p.body.body for p in nest.phases if isinstance(p.body, Run)]
+        if isinstance(nest, Sequence)
+        else []
+    )
+    fills = [body for body in runs if isinstance(body, Literal)]
+    return all(simplify(put(term, {id(nest): fill}, consume=True)) != EMPTY for fill in fills)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Where `when` holds, `looplet` goes on up to the coordinate `end`."""
+
+    when: Expr
+    end: Expr
+    looplet: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverPieces(Stepper):
+    """The stepper that a nest has become."""
+
+
+class _Pieces:
+    """A nest as one stepper. What it holds in cells is the coordinate where the current piece
+    begins (or a later one within it), and where its steppers stand."""
+
+    def __init__(self, host: Host, nest: Node, region: tuple[Expr, Expr]):
+        self.nest = _plain(nest)
+        self.steps = list(_steps_in(self.nest))
+        self.first, self.beyond = region[0], add(region[1], 1)
+        self.at = host.cell(region[0], "at")
+        #: of the step being made: the steppers at work, whether they are, and their strides
+        self.working: list[tuple[Steps, Expr, Expr]] = []
+        for steps in self.steps:
+            if not at_most(self.first, steps.first):  # there a stepper stands where it should
+                if_not_empty(host, *region, partial(_seek, steps, host, self.first))
+
+    def stepper(self) -> Stepper:
+        return OverPieces(self.seek, self.stride, self.body, self.next, first=self.first)
+
+    def seek(self, host: Host, i: Expr) -> None:
+        host.set(self.at, i)
+        for steps in self.steps:
+            _seek(steps, host, i)
+
+    def stride(self, host: Host) -> Expr:
+        self.working = []
+        at = host.get(self.at)
+        found = list(self._pieces(host, self.nest, at, self.beyond, TRUE))
+        is_spike = _is_spike_or_fill(found)
+        if not is_spike:
+            found = [part for piece in found for part in _without_spikes(piece, at)]
+        ends = [(piece.when, piece.end) for piece in found]
+        self.end = selected(host, ends[:-1], ends[-1][1], "end")
+        self.looplet = self._spike(host, found) if is_spike else _chosen(found)
+        return self.end
+
+    def body(self, host: Host) -> Node:
+        return self.looplet
+
+    def _spike(self, host: Host, found: list[_Piece]) -> Spike:
+        """Pieces of which one is a spike as a spike, which does not end where they are runs."""
+        (piece,) = [p for p in found if isinstance(p.looplet, Spike)]
+        spike: Any = piece.looplet
+        if spike.end is piece.end:
+            return Spike(spike.body, spike.tail, self.end)
+        end = selected(host, [(piece.when, spike.end)], self.beyond, "end")
+        return Spike(spike.body, spike.tail, end)
+
+    def next(self, host: Host) -> None:
+        host.set(self.at, add(self.end, 1))
+        for steps, works, stride in self.working:
+            done = op("and", works, compare("eq", stride, self.end))
+            host.branch(done, partial(steps.next, host))
+
+    def _pieces(self, host: Host, node: Node, at: Expr, end: Expr, when: Expr) -> Iterator[_Piece]:
+        """The pieces that may go on at coordinate `at` (and not beyond `end`), if `when` holds: then
+        one of their conditions does."""
+        match _plain(node):
+            case Thunk(preamble):
+                inner, _ = preamble(guarded(host, when))
+                yield from self._pieces(host, inner, at, end, when)
+            case Phase(body, _, stop):
+                if stop is not None:
+                    body, end = set_end(body, stop), lesser(end, stop)
+                yield from self._pieces(host, body, at, end, when)
+            case Sequence((*phases, last)):
+                for phase in phases:
+                    assert phase.stop is not None
+                    here = host.let(compare("le", at, phase.stop), "here")
+                    yield from self._pieces(host, phase, at, end, op("and", when, here))
+                    when = op("and", when, op("not", here))
+                yield from self._pieces(host, last, at, end, when)
+            case Switch(condition, head, tail):
+                condition = host.let(condition, "is")
+                yield from self._pieces(host, head, at, end, op("and", when, condition))
+                when = op("and", when, op("not", condition))
+                yield from self._pieces(host, tail, at, end, when)
+            case Steps() as steps:
+                inside = guarded(host, when)
+                if not any(steps is s for s in self.steps):
+                    _seek(steps, inside, at)
+                stride = host.let(steps.stride(inside), "stride")
+                self.working.append((steps, when, stride))
+                body = set_end(steps.body(inside), stride)
+                yield from self._pieces(host, body, at, lesser(end, stride), when)
+            case found:
+                yield _Piece(when, end, set_end(found, end))
+
+
+def _seek(steps: Steps, host: Host, i: Expr) -> None:
+    if steps.seek is not None:  # else it stands where it should
+        steps.seek(host, i)
+
+
+def _plain(nest: Any) -> Any:
+    """A nest with its shifts carried out as far as is possible without entering it."""
+    match nest:
+        case Shift(body, delta):
+            return _plain(shifted(body, delta))
+        case Phase(body, start, stop):
+            return Phase(_plain(body), start, stop)
+        case Sequence(phases):
+            return Sequence(tuple(_plain(p) for p in phases))
+        case Switch(condition, head, tail):
+            return Switch(condition, _plain(head), _plain(tail))
+    return nest
+
+
+def _steps_in(nest: Node) -> Iterator[Steps]:
+    match nest:
+        case Steps():
+            yield nest
+        case Phase(body):
+            yield from _steps_in(body)
+        case Sequence(phases):
+            for phase in phases:
+                yield from _steps_in(phase)
+        case Switch(_, head, tail):
+            yield from _steps_in(head)
+            yield from _steps_in(tail)
+
+
+def _without_spikes(piece: _Piece, at: Expr) -> Iterator[_Piece]:
+    """A piece that goes on at coordinate `at`, if it is a spike as the run or the tail of it."""
+    spike = piece.looplet
+    if not isinstance(spike, Spike):
+        yield piece
+        return
+    assert spike.end is not None  # by set_end
+    before = compare("lt", at, spike.end)
+    end = lesser(piece.end, sub(spike.end, 1))
+    yield _Piece(op("and", piece.when, before), end, Run(spike.body))
+    yield _Piece(op("and", piece.when, op("not", before)), piece.end, Run(spike.tail))
+
+
+def _is_spike_or_fill(pieces: list[_Piece]) -> bool:
+    """Whether one of the pieces is a spike, and the others runs of its body."""
+    spikes = [p.looplet for p in pieces if isinstance(p.looplet, Spike)]
+    runs = [p.looplet.body for p in pieces if isinstance(p.looplet, Run)]
+    return len(spikes) == 1 == len(pieces) - len(runs) and all(r == spikes[0].body for r in runs)
+
+
+def _chosen(pieces: list[_Piece]) -> Node:
+    """The one of several looplets whose condition holds; runs of one literal are one."""
+    runs: dict[str, tuple[Node, list[Expr]]] = {}
+    options: list[tuple[Expr, Node]] = []
+    for piece in pieces:
+        match piece.looplet:
+            case Run(Literal() as fill):
+                runs.setdefault(repr(fill), (piece.looplet, []))[1].append(piece.when)
+            case found:
+                options.append((piece.when, found))
+    options += [(disjunction(*conditions), run) for run, conditions in runs.values()]
+    return choose(options[:-1], options[-1][1])
+
+
+def choose(options: list[tuple[Expr, Node]], otherwise: Node) -> Node:
+    """The choice among several nodes, or the only one that there is."""
+    return Choice(tuple(options), otherwise) if options else otherwise
+
+
+def selected(host: Host, options: list[tuple[Expr, Expr]], otherwise: Expr, name: str) -> Expr:
+    """The value of the option whose condition holds."""
+    for condition, value in reversed(options):
+        otherwise = op("select", condition, value, otherwise)
+    return host.let(otherwise, name)
+
+
+class _Guarded:
+    """A host that reads memory only where `condition` holds; elsewhere what is read is zero."""
+
+    def __init__(self, host: Host, condition: Expr):
+        self._host, self._condition = host, condition
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def load(
+        self,
+        buffer: Buffer,
+        index: Expr,
+        name: str = "v",
+        type: Type | None = None,
+        lower: Expr | None = None,
+        upper: Expr | None = None,
+    ) -> Expr:
+        host = self._host
+        cell = host.cell(const(0, type or buffer.type), name)
+
+        def read() -> None:
+            host.set(cell, host.load(buffer, index, name, type))
+
+        host.branch(self._condition, read)
+        return host.get(cell, lower, upper)
+
+
+def guarded(host: Host, condition: Expr) -> Any:
+    """A host for what may be done only where `condition` holds, and matters only there."""
+    return host if condition is TRUE else _Guarded(host, condition)
