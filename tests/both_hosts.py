@@ -18,9 +18,11 @@ from finchlang.host.residual import ResidualHost
 from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Applied, Kind, Machine, State
 from finchlang.rules.table import rules
+from finchlang.run.arguments import describe
 from finchlang.source import FinchError
 from finchlang.syntax import Node, Value, Variable
-from finchlang.tensors.bind import Bound, bind, gather, scatter
+from finchlang.tensors import memory as tensor_memory
+from finchlang.tensors.bind import Bound, bind
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import READ, Level, TensorLike
 from finchlang.tensors.tensor import Scalar, Tensor
@@ -141,9 +143,9 @@ class Setup:
         held = {n: self._empty(n) for n in self.outputs}
         arrays = {b: a.copy() for b, a in self.memory.arrays.items()}
         for name, bound in bounds.items():
-            own, inputs = gather(bound, held[name])
-            arrays |= {b: a.copy() for b, a in zip(bound.buffers, own, strict=True)}
-            for variable, value in zip(bound.inputs, inputs, strict=True):
+            memory = describe(held[name]).memory
+            arrays |= {b: a.copy() for b, a in zip(bound.buffers, memory.arrays, strict=True)}
+            for variable, value in zip(bound.inputs, bound.given(memory), strict=True):
                 variable.held = value
         host = ExecutingHost(arrays)
         error = None
@@ -154,8 +156,9 @@ class Setup:
         results: dict[str, Any] = {}
         for name, bound in bounds.items():
             if error is None:
-                outputs = [host.cells[c] for c in bound.outputs]
-                scatter(bound, held[name], [arrays[b] for b in bound.buffers], outputs)
+                outputs, order = [host.cells[c] for c in bound.outputs], bound.level.order
+                made = tuple(outputs[:order]), [arrays[b] for b in bound.buffers]
+                describe(held[name]).commit(tensor_memory.Memory(*made, tuple(outputs[order:])))
             tensor = held[name]
             results[name] = tensor.value if isinstance(tensor, Scalar) else tensor.to_numpy()
         kept = {b: arrays[b] for b in self.memory.arrays}

@@ -15,8 +15,9 @@ from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Machine, State, Stuck
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.table import rules
+from finchlang.run.arguments import describe
 from finchlang.syntax import Block, Define, Freeze, Literal, Mode, Variable
-from finchlang.tensors.bind import bind, gather
+from finchlang.tensors.bind import bind
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
@@ -51,9 +52,9 @@ def run(program: Any, host_kind: str = "execute", which: str = "all") -> State:
     bounds = {name: bind(name, level, True) for name, level in levels.items()}
     arrays: dict[Any, np.ndarray] = {}
     for name, bound in bounds.items():
-        own, inputs = gather(bound, made(name))
-        arrays |= dict(zip(bound.buffers, own, strict=True))
-        for variable, value in zip(bound.inputs, inputs, strict=True):
+        memory = describe(made(name)).memory
+        arrays |= dict(zip(bound.buffers, memory.arrays, strict=True))
+        for variable, value in zip(bound.inputs, bound.given(memory), strict=True):
             variable.held = value
     host: Host = ExecutingHost(arrays) if host_kind == "execute" else ResidualHost()
     for bound in bounds.values():
@@ -141,6 +142,20 @@ STUCK = {
         "Variable",
         "e(variable(z))",
     ),
+    "an unknown name in an extent": (
+        "s .= 0.0\nfor i = 1:z\ns[] += i\nend",
+        "Variable",
+        "e(variable(z))",
+    ),
+    "an unknown name for an extent": (
+        "s .= 0.0\nfor i = z\ns[] += i\nend",
+        "Variable",
+        "e(variable(z))",
+    ),
+    "an unknown name in a dimension": ("@declare(x, 0.0, 1:z)", "Variable", "e(variable(z))"),
+    "an unknown name for a value": ("s .= z", "Variable", "e(variable(z))"),
+    "an unknown tensor read": ("s .= 0.0\ns[] += z[]", "Access", "e(tns) = tns'"),
+    "an unknown tensor read in a loop": (LOOP.format("s[] += z[i]"), "Unfurl", "e(tns) = tns'"),
     "a let of a tensor's name": ("let x = t[]\ns .= x\nend", "Define", "x ∉ d"),
 }
 

@@ -120,6 +120,9 @@ class _Lifecycle:
     ) -> Iterator[tuple[Node, bool]]:
         """One statement of a scope, after the changes of mode it needs."""
         if isinstance(node, (Declare, Freeze, Thaw)):
+            for name in _uses(node):  # what a declaration reads
+                if (read := tensors.get(name)) is not None and read.mode == UPDATE:
+                    yield from self.freeze(read, node.span)
             tensor = tensors.get(node.tensor.name)
             if tensor is None:
                 raise self.outside(node.tensor.name, node.span, visible)

@@ -16,6 +16,7 @@ from finchlang.syntax import (
     Access,
     Assign,
     Call,
+    Declare,
     Define,
     Extent,
     Index,
@@ -32,6 +33,9 @@ from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Bool, Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
+
+#: the value of a declared tensor each entry of which is going to be assigned
+UNDEFINED = Variable("undefined")
 
 
 def evaluate(node: Node, state: State, machine: Machine | None = None, given: Expr = TRUE) -> Expr:
@@ -246,10 +250,15 @@ def _heads(term: Node) -> list[Node]:
             return [value]
         case Loop(_, extent, _):
             return [extent]
+        case Declare(_, init, dims):
+            return [*dims] if init == UNDEFINED else [init, *dims]
     return []
 
 
 def _map_heads(function: Any, term: Any) -> Node:
+    if isinstance(term, Declare):
+        dims = tuple(map(function, term.dims))
+        return replace(term, init=function(term.init), dims=dims)
     name = {Assign: "value", Sieve: "condition", Define: "value", Loop: "extent"}[type(term)]
     return replace(term, **{name: function(getattr(term, name))})
 

@@ -71,7 +71,9 @@ def extent(machine: Machine, term: Node, state: State) -> Step | None:
 
 
 def _is_extent(node: Any) -> bool:
-    return is_ready(node) if isinstance(node, Extent) else all(map(_is_extent, node.args))
+    if isinstance(node, Extent):
+        return is_ready(node)
+    return isinstance(node, Call) and all(map(_is_extent, node.args))
 
 
 @looplet_rule("Thunk", Thunk)

@@ -18,6 +18,7 @@ from finchlang.rules.engine import (
     rule,
 )
 from finchlang.rules.expressions import (
+    UNDEFINED,
     applied,
     evaluate,
     evaluate_extent,
@@ -46,9 +47,6 @@ from finchlang.syntax import Node as Term
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.types import Float64, can_store
 from finchlang.walk import substitute
-
-#: the value of a declared tensor each entry of which is going to be assigned
-UNDEFINED = Variable("undefined")
 
 
 @rule("Block")
@@ -165,6 +163,8 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
 
     The first premise is not in Fig 14: what is being updated has no storage to begin anew with."""
     if not isinstance(term, Declare) or not all(map(is_ready_extent, term.dims)):
+        return None
+    if term.init != UNDEFINED and not is_ready(term.init):
         return None
     fiber = _root(term.tensor, state)
     expect_mode(term.tensor, fiber, READ, term)
