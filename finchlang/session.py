@@ -15,6 +15,7 @@ from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import Argument, check_memory, memory_of
 from finchlang.run.call import one_call_at_a_time
 from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite, masked
+from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
@@ -113,8 +114,11 @@ class Session:
         return self.environment.get(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar (arrays in place)."""
-        self.environment.set(name, value)
+        """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar (arrays in place); lists
+        of numbers become arrays, None becomes `nothing`. Raises FinchError, of kind "syntax" for what
+        is no name."""
+        check_name(name)
+        self.environment.set(name, from_python(value))
 
     def __contains__(self, name: str) -> bool:
         return self.environment.has(name)
@@ -176,10 +180,20 @@ class Session:
                         if self.engine != "check":
                             self._execute(found, arguments, environment)
                         return yielded(found.kernel.yields, environment)
+                    self._check_values(site, arguments, environment)
                 # others may call kernels meanwhile, and so change what was found
                 site.add(formats, self._compiled(site, formats))
         except FinchError as error:
             raise error.at(node.span) from None
+
+    def _check_values(
+        self, site: CallSite, arguments: list[Argument | None], environment: Environment
+    ) -> None:
+        """Check that what the kernel's names are bound to are values of kernels, as far as it needs
+        them. Raises FinchError "type", at the name."""
+        others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
+        bound = {name: environment.get(name) for name in others if environment.has(name)}
+        check_values(site.node.program, bound)
 
     def _compiled(self, site: CallSite, formats: Formats) -> KernelAtSite:
         made = KernelAtSite(site, formats)
@@ -201,17 +215,22 @@ class Session:
         self, site: CallSite, arguments: list[Argument | None], environment: Environment
     ) -> Any:
         """Run a kernel by its denotation, on dense arrays."""
+        self._check_values(site, arguments, environment)
         named = dict(zip(site.variables, arguments, strict=True))
         bound = {name: a.value for name, a in named.items() if a is not None}
         tensors = {name: a for name, a in named.items() if a is not None and a.memory is not None}
         node = masked(site.node, bound)
+        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
+        for variable in (variable for found in yields for variable in found.names):
+            if variable.name not in bound:
+                message = f"{variable.name} is not defined"
+                raise FinchError("unknown name", message, variable.span)
         results = denote(node.program, bound)
         check_memory(tensors, list(results))
         for name, dense in results.items():
             value = tensors[name].commit(memory_of(dense, tensors[name]))
             if value is not tensors[name].value:
                 environment.set(name, value)
-        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
 
 

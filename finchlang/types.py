@@ -85,16 +85,28 @@ def type_of_dtype(dtype: Any) -> Type | None:
 
 
 def type_of_value(value: Any) -> Type | None:
-    """The type a Python or NumPy number has: bool is Bool, int is Int64, float is Float64."""
+    """The type a Python or NumPy number has: bool is Bool, float is Float64, int is Int64 or else
+    UInt64; None of an int that fits neither, and of what is no number."""
     if isinstance(value, (bool, np.bool_)):
         return Bool
     if isinstance(value, np.generic):
         return type_of_dtype(value.dtype)
     if isinstance(value, int):
-        return Int64 if value < 1 << 63 else UInt64
+        if -(1 << 63) <= value < 1 << 63:
+            return Int64
+        return UInt64 if 0 < value < 1 << 64 else None
     if isinstance(value, float):
         return Float64
     return None
+
+
+def foreign(value: Any) -> str:
+    """What a message calls a value of Python's that has no type here; it may be too long to print."""
+    if isinstance(value, int):
+        return "an integer of more than 64 bits"
+    if isinstance(value, np.generic):
+        return f"a number of {value.dtype}"
+    return f"a {type(value).__name__}"
 
 
 def promote(a: Type, b: Type) -> Type:

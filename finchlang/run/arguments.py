@@ -234,7 +234,7 @@ _known: dict[int, _Known] = {}
 
 def _describe_matrix(matrix: Any) -> Argument:
     known = _known.get(id(matrix))
-    if known is not None and known.matrix() is matrix and _facts(matrix) == known.facts:
+    if known is not None and known.matrix() is matrix and _is_as_it_was(matrix, known):
         return MatrixArgument(matrix, known.format, known.memory, matrix)
     tensor = as_tensor(matrix)
     assert isinstance(tensor, (Tensor, SwizzledTensor))
@@ -245,6 +245,13 @@ def _describe_matrix(matrix: Any) -> Argument:
     key = id(matrix)
     _known[key] = _Known(ref(matrix, lambda _: _known.pop(key, None)), facts, tensor.format, memory)
     return MatrixArgument(matrix, tensor.format, memory, matrix)
+
+
+def _is_as_it_was(matrix: Any, known: _Known) -> bool:
+    try:
+        return _facts(matrix) == known.facts
+    except (AttributeError, TypeError):  # parts that are no arrays
+        return False
 
 
 #: what SciPy notes of the order of a matrix

@@ -13,7 +13,7 @@ import numpy as np
 from finchlang.algebra import OPERATORS
 from finchlang.script.display import display_text
 from finchlang.script.files import fread, fwrite
-from finchlang.script.show import kind_of, size_text, text
+from finchlang.script.show import joined, kind_of, size_text, text
 from finchlang.script.tensors import (
     construct_tensor,
     convert,
@@ -88,7 +88,7 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
 
 
 def _print(write: Callable[[str], Any], *values: Any) -> Any:
-    write("".join(map(text, values)))
+    write(joined([*map(text, values)]))
     return NOTHING
 
 
@@ -116,12 +116,12 @@ _add(
     lambda write, value: _print(write, display_text(value), "\n"),
     prints=True,
 )
-_add("string(x...)", "the string that `print` would print", lambda *xs: "".join(map(text, xs)))
+_add("string(x...)", "the string that `print` would print", lambda *xs: joined([*map(text, xs)]))
 _add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`', _parse)
 
 
 def _error(*values: Any) -> None:
-    raise FinchError("type", "".join(map(text, values)))
+    raise FinchError("type", joined([*map(text, values)]))
 
 
 _add("error(x...)", "stop with a message", _error)

@@ -82,9 +82,12 @@ class Checker(Evaluator):
         return super().apply(function, args, keywords, span)
 
 
-def _kernels(node: Node) -> Iterator[Kernel]:
-    if isinstance(node, Kernel):
-        yield node
-        return
-    for child in nodes_below(node):
-        yield from _kernels(child)
+def _kernels(script: Node) -> Iterator[Kernel]:
+    """The kernels in a script, in their order; however deeply it is nested."""
+    left = [script]
+    while left:
+        node = left.pop()
+        if isinstance(node, Kernel):
+            yield node
+        else:
+            left += reversed(list(nodes_below(node)))

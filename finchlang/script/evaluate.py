@@ -108,6 +108,8 @@ class Evaluator(Calls):
             raise
         except RecursionError:
             raise FinchError("resource", "this is nested too deeply", script.span) from None
+        except MemoryError:
+            raise FinchError("resource", "there is no memory for this", script.span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped", script.span) from None
         finally:

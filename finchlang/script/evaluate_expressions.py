@@ -11,7 +11,7 @@ from finchlang.algebra import literal_type
 from finchlang.script.callables import PREDEFINED, LevelName
 from finchlang.script.environment import Environment, Scope
 from finchlang.script.indexing import ALL, subscript
-from finchlang.script.show import text
+from finchlang.script.show import joined, text
 from finchlang.script.values import FinchRange, array_literal, held, number
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
@@ -82,7 +82,7 @@ class Expressions:
         parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
 
         def string(env: Environment) -> str:
-            return "".join([p if isinstance(p, str) else text(p(env)) for p in parts])
+            return joined([p if isinstance(p, str) else text(p(env)) for p in parts])
 
         return placed(node.span, string)
 

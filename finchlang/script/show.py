@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from finchlang.source import FinchError
 from finchlang.syntax import NOTHING
 from finchlang.tensors.adopted import is_scipy
 from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Type, type_of_value
+from finchlang.types import Type, foreign, type_of_value
 
 #: tensors of more entries print as a summary
 SMALL = 1000
+#: how deeply tuples and vectors may be nested where they are gone through; they may have themselves
+#: as an entry
+NESTED = 200
+#: how many characters a string may have
+LONGEST = 1 << 28
 
 
 def kind_of(value: Any) -> str:
@@ -35,10 +42,25 @@ def kind_of(value: Any) -> str:
         return "a type"
     if isinstance(value, Level):
         return "a format"
-    return getattr(value, "kind", None) or text(value)
+    if value is None or type(value).__module__.startswith("finchlang."):
+        return getattr(value, "kind", None) or text(value)
+    return foreign(value)
 
 
-def show(value: Any) -> str:
+def check_depth(depth: int) -> None:
+    """Raises FinchError "resource" where values are nested too deeply."""
+    if depth > NESTED:
+        raise FinchError("resource", f"values are nested more than {NESTED} deep here")
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Strings put together. Raises FinchError "resource" if that is longer than any may be."""
+    if sum(map(len, parts)) > LONGEST:
+        raise FinchError("resource", f"a string has at most {LONGEST} characters")
+    return "".join(parts)
+
+
+def show(value: Any, depth: int = 0) -> str:
     """A value as the prompt prints it: tensors with what they hold if they are small."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
@@ -46,11 +68,11 @@ def show(value: Any) -> str:
         if math.prod(value.shape) <= SMALL:
             return f"{value!r}\n{_array(value.to_numpy())}"
         return f"{value!r} with {value.countstored()} stored entries"
-    return text(value)
+    return text(value, depth)
 
 
-def text(value: Any) -> str:
-    """A value as `println` prints it."""
+def text(value: Any, depth: int = 0) -> str:
+    """A value as `println` prints it. Raises FinchError "resource" if it is nested too deeply."""
     if isinstance(value, str):
         return value
     if value is None or value is NOTHING:
@@ -62,15 +84,20 @@ def text(value: Any) -> str:
     if isinstance(value, np.generic):
         return str(value)
     if isinstance(value, tuple):
-        inner = ", ".join(map(show, value))
+        inner = _entries(value, depth)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, list):
-        return f"[{', '.join(map(show, value))}]"
+        return f"[{_entries(value, depth)}]"
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, (Tensor, SwizzledTensor)):
         return show(value)
     return str(value)
+
+
+def _entries(values: Sequence[Any], depth: int) -> str:
+    check_depth(depth)
+    return ", ".join([show(value, depth + 1) for value in values])
 
 
 def _array(array: np.ndarray) -> str:

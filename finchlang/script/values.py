@@ -14,7 +14,7 @@ import numpy as np
 from finchlang.algebra import NO_RESULT, Operator
 from finchlang.host.evaluate import as_function
 from finchlang.host.ir import Var
-from finchlang.script.show import kind_of, size_text, text
+from finchlang.script.show import check_depth, joined, kind_of, size_text, text
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING
 from finchlang.tensors.adopted import is_scipy
@@ -149,7 +149,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
         return _on_arrays(op.name, args)
     if all(isinstance(a, str) for a in args):
         if op.name == "*":
-            return "".join(args)
+            return joined(args)
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
@@ -218,8 +218,11 @@ def check_arrays(name: str, args: list[Any]) -> None:
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
 
 
-def equal(a: Any, b: Any) -> bool:
-    """Whether two values are equal; arrays and tensors by their sizes and entries."""
+def equal(a: Any, b: Any, depth: int = 0) -> bool:
+    """Whether two values are equal; arrays and tensors by their sizes and entries.
+
+    Raises FinchError "resource" if they are nested too deeply.
+    """
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return a.value == b.value
     if is_array(a) and is_array(b):
@@ -227,7 +230,12 @@ def equal(a: Any, b: Any) -> bool:
     if is_array(a) or is_array(b):
         return False
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+        check_depth(depth)
+        # a loop of its own: `all` of a generator takes C's stack
+        for x, y in zip(a, b, strict=False):
+            if not equal(x, y, depth + 1):
+                return False
+        return len(a) == len(b)
     return bool(a == b)
 
 

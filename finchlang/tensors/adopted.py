@@ -10,22 +10,29 @@ from finchlang.source import FinchError
 from finchlang.tensors.borrowed_list import BorrowedList
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.level import Level
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
-from finchlang.types import Int64, type_of_dtype
+from finchlang.types import Int64, foreign, type_of_dtype
 
 
 def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     """The tensor a script value stands for, over the same memory: NumPy arrays (contiguous in any
     order of their axes) and SciPy matrices (CSC and CSR in place); None if it stands for none.
 
-    A SciPy matrix with unsorted or repeated coordinates is put in order first (in place).
+    A SciPy matrix with unsorted or repeated coordinates is put in order first (in place, unless it is
+    read-only); parts that are not contiguous or not in the machine's byte order are copied. Raises
+    FinchError "type" for entries or parts that are not of a kind tensors have, "bounds" for indices
+    that are out of range.
     """
     if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
         return value
+    if isinstance(value, np.ma.MaskedArray):
+        hint = "x.filled(0.0) gives the masked entries a value"
+        raise FinchError(
+            "type", "a masked array is no tensor: what is masked has no value", hint=hint
+        )
     if isinstance(value, np.ndarray):
         return _from_array(value)
     return _from_scipy(value) if is_scipy(value) else None
@@ -40,9 +47,9 @@ def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
     level = dense_format(array.dtype, array.ndim)
     axes = sorted(range(array.ndim), key=lambda k: (array.strides[k], array.shape[k] != 1))
     flat = array.transpose(axes[::-1])
-    if not flat.flags.c_contiguous:
+    if not (flat.flags.c_contiguous and flat.flags.aligned):
         axes, flat = list(range(array.ndim)), array.transpose()
-        flat = np.ascontiguousarray(flat)
+        flat = np.array(flat, order="C")
     shape = tuple([array.shape[k] for k in axes])
     body = Tensor.over(level, Memory.borrowed(shape, (flat.reshape(-1),), ()), checked=True)
     if axes == list(range(array.ndim)):
@@ -51,40 +58,87 @@ def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
 
 
 def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
-    if matrix.format not in ("csc", "csr") or matrix.ndim != 2:
-        matrix = matrix.tocsc() if matrix.ndim == 2 else matrix.tocoo()
-    element = type_of_dtype(matrix.dtype)
+    if matrix.ndim != 2:
+        return _from_coordinates(matrix)
+    if matrix.format not in ("csc", "csr"):
+        matrix = _checked_coordinates(matrix).tocsc()
+    rows, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
+    data, idx, ptr = (_part(matrix, name) for name in ("data", "indices", "indptr"))
+    native = data.dtype if data.dtype.isnative else data.dtype.newbyteorder("=")
+    element = type_of_dtype(native)
     if element is None:
         raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
-    leaf = Element(typed_literal(0, element))
-    if matrix.ndim != 2:
-        matrix.sum_duplicates()
-        order = matrix.ndim
-        level: Level = SparseList(leaf) if order == 1 else SparseCOO(leaf, Int64, order)
-        return Tensor.from_coo(level, matrix.shape, matrix.coords, matrix.data)
-    rows = matrix.shape[0] if matrix.format == "csc" else matrix.shape[1]
-    fibers = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0]
-    if not _is_sound(matrix, rows, fibers):
+    if not _is_sound(data, idx, ptr, rows, fibers):
         raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
-    matrix.sum_duplicates()
+    matrix = _in_order(matrix, (data, idx, ptr))
     if matrix.indptr.dtype != matrix.indices.dtype:
         matrix.indptr = matrix.indptr.astype(np.int64)
         matrix.indices = matrix.indices.astype(np.int64)
     index = type_of_dtype(matrix.indices.dtype) or Int64
     arrays = matrix.indptr, matrix.indices, matrix.data
     room = min(len(matrix.indices), len(matrix.data)) if rows else 0
-    level = Dense(BorrowedList(leaf, index))
+    level = Dense(BorrowedList(Element(typed_literal(0, element)), index))
     body = Tensor.over(level, Memory.borrowed((rows, fibers), arrays, (room,)), checked=False)
     body.validate()
     return body if matrix.format == "csc" else SwizzledTensor(body, (2, 1))
 
 
-def _is_sound(matrix: Any, rows: int, fibers: int) -> bool:
+def _from_coordinates(array: Any) -> Tensor:
+    """A sparse array of another order than 2."""
+    element = type_of_dtype(array.dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {array.dtype} have no element type here")
+    found, order = _checked_coordinates(array), array.ndim
+    found.sum_duplicates()
+    leaf = Element(typed_literal(0, element))
+    level = SparseList(leaf) if order == 1 else SparseCOO(leaf, Int64, order)
+    return Tensor.from_coo(level, found.shape, found.coords, found.data)
+
+
+def _part(matrix: Any, name: str) -> np.ndarray:
+    """One of the arrays a SciPy matrix is made of, which its user may have replaced by anything."""
+    part: Any = getattr(matrix, name, None)
+    is_array = isinstance(part, np.ndarray) and not isinstance(part, np.ma.MaskedArray)
+    if not is_array or part.ndim != 1:
+        what = f"an array of {part.ndim} dimensions" if is_array else foreign(part)
+        raise FinchError("type", f"`{name}` of a SciPy matrix is a vector, not {what}")
+    if name != "data" and not (part.dtype.kind in "iu" and np.can_cast(part.dtype, np.int64)):
+        raise FinchError("type", f"`{name}` of a SciPy matrix holds indices, not {part.dtype}")
+    return part
+
+
+def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
+    """The matrix in canonical form, with parts that native code can use: itself where that can be."""
+    fits = [p.flags.c_contiguous and p.flags.aligned and p.dtype.isnative for p in parts]
+    is_fixed = not all(p.flags.writeable for p in parts) and not matrix.has_canonical_format
+    if is_fixed or not all(fits):
+        copies = [np.array(p, p.dtype.newbyteorder("="), order="C") for p in parts]
+        matrix = type(matrix)(tuple(copies), shape=matrix.shape)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _checked_coordinates(array: Any) -> Any:
+    """A sparse array of any format as a list of coordinates, which SciPy does not check before it
+    sorts by them."""
+    found = array.tocoo()
+    for mode, (coordinates, size) in enumerate(zip(found.coords, found.shape, strict=True)):
+        if len(coordinates) != len(found.data):
+            raise FinchError("bounds", "corrupt SciPy array: its parts are of different lengths")
+        if coordinates.dtype.kind not in "iu":
+            message = f"the coordinates of a SciPy array are integers, not {coordinates.dtype}"
+            raise FinchError("type", message)
+        if len(coordinates) and not (coordinates.min() >= 0 and coordinates.max() < size):
+            what = f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
+            raise FinchError("bounds", f"corrupt SciPy array: {what}")
+    return found
+
+
+def _is_sound(data: np.ndarray, idx: np.ndarray, ptr: np.ndarray, rows: int, fibers: int) -> bool:
     """Whether SciPy itself may walk this matrix (it does not check before it sorts)."""
-    ptr, idx = matrix.indptr, matrix.indices
     if len(ptr) != fibers + 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
         return False
-    if ptr[-1] > min(len(idx), len(matrix.data)):
+    if ptr[-1] > min(len(idx), len(data)):
         return False
     used = idx[: ptr[-1]]
     return len(used) == 0 or bool(used.min() >= 0 and used.max() < rows)

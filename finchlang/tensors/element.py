@@ -16,7 +16,7 @@ from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import same_value
 from finchlang.tensors.level import Fiber, Level, Store
-from finchlang.types import TYPES, Bool, Float64, Int64, Type, can_store, type_of_value
+from finchlang.types import TYPES, Bool, Float64, Int64, Type, can_store, foreign, type_of_value
 
 
 def typed_literal(value: Any, type: Type | None = None) -> Literal:
@@ -28,7 +28,7 @@ def typed_literal(value: Any, type: Type | None = None) -> Literal:
         type, value = type or (TYPES[value.type] if value.type else None), value.value
     own = type_of_value(value)
     if own is None:
-        raise FinchError("type", f"a fill value must be a number or a Bool, not {value!r}")
+        raise FinchError("type", f"a fill value must be a number or a Bool, not {foreign(value)}")
     found = type or own
     is_kept = can_store(own, found) or (math.isfinite(value) and found.wrap(value) == value)
     if not is_kept:

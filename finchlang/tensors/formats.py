@@ -49,11 +49,22 @@ LEVELS: dict[str, type[Level]] = {
 }
 
 
+#: how many modes a tensor may have, as NumPy's arrays
+MODES = 64
+
+
 def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
     """The level `name{parameters...}(args...)`; arguments are levels, literals or numbers.
 
-    Raises FinchError of kind "unknown name" or "type".
+    Raises FinchError of kind "unknown name" or "type", "resource" for too many modes.
     """
+    level = _construct(name, parameters, args)
+    if level.order > MODES:
+        raise FinchError("resource", f"a tensor has at most {MODES} modes")
+    return level
+
+
+def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
     kind = LEVELS.get(name)
     if kind is None:
         raise FinchError(
@@ -112,7 +123,10 @@ def parse_format(text: str) -> Level:
     statements = parse_script(text, "<format>").statements
     if len(statements) != 1:
         raise FinchError("syntax", "a format is one expression like Dense(Element(0.0))")
-    found = _evaluate(statements[0])
+    try:
+        found = _evaluate(statements[0])
+    except RecursionError:
+        raise FinchError("resource", f"a tensor has at most {MODES} modes") from None
     if not isinstance(found, Level):
         raise FinchError("type", f"{text} is not a format", statements[0].span)
     return found

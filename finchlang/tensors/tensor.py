@@ -17,7 +17,7 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.packing import pack
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.types import type_of_dtype
+from finchlang.types import foreign, type_of_dtype
 
 MAX_DIMENSION = 2**62
 
@@ -353,7 +353,7 @@ def _checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
         )
     for size in shape:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise FinchError("type", f"a size must be an integer, not {size!r}")
+            raise FinchError("type", f"a size must be an integer, not {foreign(size)}")
         if not 0 <= size <= MAX_DIMENSION:
             raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
     return tuple(int(size) for size in shape)

@@ -1,0 +1,91 @@
+"""What Python binds to the names of a script: which names there are, and what values become."""
+
+from __future__ import annotations
+
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from finchlang.script.show import LONGEST, kind_of
+from finchlang.script.values import is_number
+from finchlang.source import FinchError
+from finchlang.syntax import NOTHING, Call, Define, Let, Loop, Node, Variable
+from finchlang.tensors.formats import MODES
+from finchlang.text.parse import parse_script
+from finchlang.types import Float64, foreign, promote, type_of_value
+from finchlang.walk import walk
+
+
+@lru_cache(maxsize=1024)
+def check_name(name: Any) -> None:
+    """Raises FinchError "type" for what is no string, "syntax" for a name no script could assign to."""
+    if not isinstance(name, str):
+        raise FinchError("type", f"a name is a string, not {foreign(name)}")
+    try:
+        statements = parse_script(f"{name} = 0").statements
+    except FinchError:
+        statements = ()
+    if len(statements) != 1 or not isinstance(statements[0], Let):
+        raise FinchError("syntax", f"{name!r} is no name")
+    if statements[0].targets != (Variable(name),):
+        raise FinchError("syntax", f"{name!r} is no name")
+
+
+def from_python(value: Any) -> Any:
+    """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays.
+
+    Raises FinchError "dimension" for lists of different lengths in one, "type" for integers of more
+    than 64 bits, "resource" for lists that are nested in themselves.
+    """
+    if value is None:
+        return NOTHING
+    if type(value) is int and not is_number(value):
+        raise FinchError("type", f"a name cannot be bound to {foreign(value)}")
+    return _array(value) if type(value) is list else value
+
+
+def _array(values: list[Any]) -> Any:
+    shape, entries = [len(values)], values
+    while entries and all(type(entry) is list for entry in entries):
+        if any(len(entry) != len(entries[0]) for entry in entries):
+            raise FinchError("dimension", "the lists in a list are of different lengths")
+        shape.append(len(entries[0]))
+        if len(shape) > MODES or len(entries) * shape[-1] > LONGEST:
+            raise FinchError("resource", "these lists are nested too deeply")
+        entries = [entry for inner in entries for entry in inner]
+    numbers = [entry for entry in entries if is_number(entry)]
+    if len(numbers) < len(entries):
+        if any(isinstance(entry, int) and not is_number(entry) for entry in entries):
+            raise FinchError("type", f"this list has {foreign(1 << 64)}")
+        return values  # a script's vector, of strings say
+    types = [found for entry in numbers if (found := type_of_value(entry)) is not None]
+    try:
+        return np.array(numbers, (reduce(promote, types) if types else Float64).dtype).reshape(
+            shape
+        )
+    except OverflowError:
+        raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
+
+
+def check_values(program: Node, bound: dict[str, Any]) -> None:
+    """Check that no free name of a kernel is `bound` to what is neither a tensor nor a number.
+
+    Raises FinchError "type", at the name.
+    """
+    own: set[str] = set()
+    uses: dict[str, Variable] = {}
+    for node in walk(program):
+        if isinstance(node, Loop):
+            own.add(node.index.name)
+        elif isinstance(node, Define):
+            own.add(node.variable.name)
+        elif isinstance(node, Call) and isinstance(node.op, Variable):
+            own.add(node.op.name)
+        elif isinstance(node, Variable):
+            uses.setdefault(node.name, node)
+    for name, node in uses.items():
+        if name in bound and name not in own:
+            what = "a kernel takes tensors, and numbers of the element types"
+            message = f"`{name}` is {kind_of(bound[name])}; {what}"
+            raise FinchError("type", message, node.span)

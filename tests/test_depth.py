@@ -1,0 +1,83 @@
+"""Values, programs and files that are nested very deeply end in an error, never the process: each is
+run in one of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from finchlang import FinchError, Session
+
+ROOT = Path(__file__).parent.parent
+TUPLE = "x = (); for i = 1:20000 x = (x,) end; "
+VECTOR = 'x = ["a"]; for i = 1:20000 x = [x] end; '
+FORMAT = "x = Element(0.0); for i = 1:20000 x = SparseList(x) end; "
+
+
+def outcome(script: str, engine: str = "native") -> str:
+    """What comes of a script in a process of its own: the kind of its error, or `fine`."""
+    program = f"""
+from finchlang import FinchError, Session
+try:
+    Session({engine!r}, output=lambda text: None).run({script!r})
+    print("fine")
+except FinchError as error:
+    print(error.kind)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        TUPLE + "println(x == x)",
+        TUPLE + "println(x)",
+        TUPLE + 's = "$x"',
+        TUPLE + "error(x)",
+        VECTOR + "println(isequal(x, [x]))",
+        VECTOR + "display(x)",
+        'x = ["a", "b"]; x[1] = x; println(x)',
+        'x = ["a", "b"]; x[1] = x; println(x == [x, "b"])',
+        FORMAT + "println(x)",
+        's = "ab"; for i = 1:100 s = "$s$s" end',
+        's = "ab"; for i = 1:100 s = s * s end',
+    ],
+)
+def test_depth_is_limited(script: str) -> None:
+    assert outcome(script) == "resource"
+
+
+def test_deep_values_may_be_had() -> None:
+    """Making one, passing it on and forgetting it take no stack."""
+    assert outcome(TUPLE + "y = copy(x); println(size(y)); x = 1; y = 2") == "fine"
+    assert outcome(TUPLE + "Element(x)") == "type"
+
+
+@pytest.mark.parametrize("engine", ["native", "check"])
+def test_deep_programs(engine: str) -> None:
+    many = "+".join(["x"] * 3000)
+    assert outcome(f"f(x) = {many}; println(f(1))", engine) == "fine"
+    nested = "if true\n" * 900 + "x = 1\n" + "end\n" * 900
+    assert outcome(f"function f(x)\n{nested}end; println(f(1))", engine) == "fine"
+
+
+def test_tuples_and_vectors_of_some_depth_print_and_compare() -> None:
+    printed: list[str] = []
+    session = Session(output=printed.append)
+    session.run('x = (1,); for i = 1:150 x = (x, ["a"]) end; println(x == x)')
+    session.run("println(size(string(x)))")
+    assert "".join(printed).startswith("true\n(")
+
+
+def test_formats_have_so_many_modes() -> None:
+    nested = "SparseList(" * 64 + "Element(0.0)" + ")" * 64
+    assert len(Session().run(f"size(Tensor({nested}, {', '.join(['1'] * 64)}))")) == 64
+    with pytest.raises(FinchError) as caught:
+        Session().run(f"SparseList({nested})")
+    assert caught.value.kind == "resource"
