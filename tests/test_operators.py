@@ -11,13 +11,25 @@ import pytest
 from kernels import kernel
 
 from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.denote.operators import MEANINGS, Failed, apply, number
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import const
 from finchlang.host.ir import Const, Expr, Var
 from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Variable
-from finchlang.types import TYPES, Bool, Float32, Float64, Int8, Int64, Type, UInt8, promote
+from finchlang.types import (
+    TYPES,
+    Bool,
+    Float32,
+    Float64,
+    Int8,
+    Int64,
+    Type,
+    UInt8,
+    promote,
+    type_of_dtype,
+)
 
 FLOATS = [-2.5, -1.0, -0.5, 0.0, 0.25, 1.0, 2.0, 3.5, 100.0]
 INTEGERS = [-128, -100, -3, -1, 0, 1, 2, 7, 63, 127]
@@ -311,6 +323,36 @@ def test_families() -> None:
     assert build(initwrite, (2.0, Float64), (5.0, Float64)).value == 5.0
     with pytest.raises(FinchError):
         operator(Call(Variable("choose"), (Variable("x"),)))
+
+
+# ------------------------------------------------------------------------------ the denotation's own
+
+
+def test_the_denotation_has_every_operator() -> None:
+    lazy, families = {"coalesce", "ifelse"}, {row.name for row in rows()}
+    assert {name for name, _ in MEANINGS} == families - lazy
+    assert all(OPERATORS[name].arity[0] <= n <= OPERATORS[name].arity[1] for name, n in MEANINGS)
+
+
+@pytest.mark.parametrize(("name", "count"), MEANINGS)
+@pytest.mark.filterwarnings("ignore")
+def test_the_denotation_computes_the_same(name: str, count: int) -> None:
+    """Two tables that share nothing agree on every pair of samples, types and errors included."""
+    variable, row = Variable(name), OPERATORS[name]
+    for values in operands(count, SAMPLE_TYPES):
+        args = [number(v, t) for v, t in values]
+        try:
+            found = apply(variable, args, variable)
+        except FinchError as error:
+            with pytest.raises(FinchError, match=error.kind):
+                build(row, *values)
+            continue
+        if row.undefined is not None and is_undefined(row, *values):
+            assert isinstance(found, Failed) and found.error.kind == "bounds"
+            continue
+        expected = build(row, *values)
+        assert type_of_dtype(found.value.dtype) == expected.type, (name, values)
+        assert same(found.value.item(), expected.value, 1e-6), (name, values, found, expected)
 
 
 # ------------------------------------------------------------------------------------- native code

@@ -66,8 +66,9 @@ def convert(value: Any, dtype: np.dtype) -> Any:
         limits = np.iinfo(dtype)
         if np.isnan(value):
             return dtype.type(0)
-        inside = float(limits.min) < value < float(limits.max)
-        return dtype.type(int(value) if inside else limits.min if value < 0 else limits.max)
+        if float(limits.min) < value < float(limits.max):
+            return dtype.type(int(value))
+        return dtype.type(limits.min if value <= float(limits.min) else limits.max)
     with np.errstate(all="ignore"):
         return _wrap(value, dtype)
 
@@ -91,8 +92,9 @@ def _together(args: Sequence[Any], bools: bool = False) -> list[Any]:
 
 
 def _floats(args: Sequence[Any]) -> list[Any]:
-    args = _together(args)
-    return args if args[0].dtype.kind == "f" else [np.float64(a) for a in args]
+    if common(*(a.dtype for a in args)).kind == "f":
+        return _together(args)
+    return [np.float64(a) for a in args]
 
 
 def _type_error(message: str) -> FinchError:
