@@ -143,16 +143,15 @@ def size(tensor: TensorLike, mode: int) -> Expr:
 
 def evaluate_extent(
     node: Node, state: State, machine: Machine | None = None
-) -> tuple[Expr, Expr, dict[Expr, Expr]]:
+) -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """First and last value of an extent. The parts of a `meet` are checked to be equal, and what
-    has thereby been found equal to the last value comes as a dict. Of the last values that one
-    stands for all which most tensors have already: loops before may run up to it.
+    has thereby been found equal to the last value comes with it.
 
     Raises FinchError "dimension" (at run time unless it is certain) naming both extents.
     """
     match node:
         case Extent(first, last):
-            return _bound(first, state, machine), _bound(last, state, machine), {}
+            return _bound(first, state, machine), _bound(last, state, machine), ()
         case Call(Variable("meet"), parts):
             (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
             for part, (a, b, _) in zip(parts[1:], others, strict=True):
@@ -160,10 +159,7 @@ def evaluate_extent(
                 message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
                 span = part.span or node.span
                 fail_unless(state.host, same, "dimension", message, (start, stop, a, b), span)
-            stops = [stop, *(b for _, b, _ in others)]
-            sizes = [d for t in state.tensors.values() for d in getattr(t, "dims", ())]
-            chosen = max(stops, key=lambda stop: sum(size is stop for size in sizes))
-            return start, chosen, {stop: chosen for stop in stops if stop is not chosen}
+            return start, stop, tuple([b for _, b, _ in others])
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
 

@@ -87,20 +87,28 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
     if term.variable.name in state.declared:
         raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
     if isinstance(term.value, Extent) or _is_meet(term.value):
-        start, stop, known = evaluate_extent(term.value, state, machine)
-        tensors = {
-            name: replace(tensor, dims=tuple(known.get(d, d) for d in tensor.dims))
-            for name, tensor in state.tensors.items()
-            if known and isinstance(tensor, Fiber)
-        }
-        extent = Extent(Value(start), Value(stop))
-        return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
+        return with_extent(machine, term, state)
     if not is_ready(term.value):
         return None
     if isinstance(term.value, Literal):
         return substitute(term.body, {term.variable: term.value}), state
     value = Value(state.host.let(evaluate(term.value, state, machine), term.variable.name))
     return substitute(term.body, {term.variable: value}), state
+
+
+def with_extent(machine: Machine, term: Define, state: State, part: int = 0) -> Step:
+    """Define where the variable stands for an extent, with the last value of the given part of a
+    `meet` in the place of the others', also as a size of tensors."""
+    start, stop, others = evaluate_extent(term.value, state, machine)
+    equal = (stop, *others)
+    chosen = equal[part]
+    tensors = {
+        name: replace(tensor, dims=tuple(chosen if d in equal else d for d in tensor.dims))
+        for name, tensor in state.tensors.items()
+        if len(equal) > 1 and isinstance(tensor, Fiber)
+    }
+    extent = Extent(Value(start), Value(chosen))
+    return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
 
 
 def _is_meet(node: Term) -> bool:

@@ -1,4 +1,4 @@
-"""The derived rule Overwritten: a dense tensor that is assigned everywhere is not filled before."""
+"""The derived rule DeadInitialisation: a dense tensor that is assigned everywhere is not filled before."""
 
 from __future__ import annotations
 

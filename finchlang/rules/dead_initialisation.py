@@ -1,4 +1,5 @@
-"""A derived rule: a dense tensor each entry of which a kernel assigns anyway needs no fill before."""
+"""A derived rule, dead-initialisation elimination: a dense tensor each entry of which a kernel assigns
+anyway needs no fill before."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from finchlang.walk import children, replace, walk
 Loops = Mapping[Node, Node]
 
 
-@rule("Overwritten", is_derived=True)
-def overwritten(machine: Machine, term: Node, state: State) -> Step | None:
+@rule("DeadInitialisation", is_derived=True)
+def dead_initialisation(machine: Machine, term: Node, state: State) -> Step | None:
     """block(declare(tns, init, dims...), op..., E[assign(access(tns, i...), =, rhs)], tail...) →
     block(declare(tns, undefined, dims...), op..., E[assign(access(tns, i...), :=, rhs)], tail...)
 
