@@ -16,7 +16,17 @@ from finchlang.session import Observer, Session, read_script
 from finchlang.source import FinchError
 
 from . import views
-from .report import BROKEN_PIPE, SUCCESS, USAGE, USER_ERROR, NobodyReads, report, write
+from .report import (
+    BROKEN_PIPE,
+    SUCCESS,
+    USAGE,
+    USER_ERROR,
+    NobodyReads,
+    flush,
+    report,
+    unwritten,
+    write,
+)
 from .session import converse, read_all
 
 BANNER = f"finchlang {__version__}"
@@ -34,11 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return leave.code if isinstance(leave.code, int) else USAGE
     try:
         status = _status(options)
-        sys.stdout.flush()
+        flush()
         return status
     except (BrokenPipeError, NobodyReads):
         _let_go_of_output()
         return BROKEN_PIPE
+    except OSError as error:  # a full disk, say
+        _let_go_of_output()
+        return report(unwritten(error))
 
 
 def _status(options: Namespace) -> int:

@@ -20,11 +20,25 @@ class NobodyReads(BaseException):
 
 
 def write(text: str) -> None:
-    """Write what a script prints to standard output."""
+    """Write what a script prints to standard output. Raises FinchError "I/O" if it cannot be."""
+    if sys.stdout is None:  # it was closed before Python began
+        raise FinchError("I/O", "standard output is closed")
     try:
         sys.stdout.write(text)
     except BrokenPipeError:
         raise NobodyReads from None
+    except OSError as error:
+        raise unwritten(error) from None
+
+
+def flush() -> None:
+    """Have all that was printed written."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def unwritten(error: OSError) -> FinchError:
+    return FinchError("I/O", f"cannot write to standard output: {error.strerror}")
 
 
 def report(error: BaseException) -> int:
@@ -32,7 +46,7 @@ def report(error: BaseException) -> int:
 
     Only what is our own fault shows a traceback, and says that it is a bug.
     """
-    sys.stdout.flush()  # what was printed before the error comes before it
+    flush()  # what was printed before the error comes before it
     if isinstance(error, FinchError):
         print(error.render(), file=sys.stderr)
         return INTERRUPTED if error.kind == "interrupted" else USER_ERROR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -357,3 +358,16 @@ def test_nobody_reads_the_output(write) -> None:
     process.stdout.close()
     assert process.wait(60) == 141
     assert process.stderr is not None and process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("closed", (True, False))
+def test_output_that_takes_nothing_is_an_error(closed: bool, write) -> None:
+    """Standard output is closed, or its disk is full."""
+    command = [sys.executable, "-m", "finchlang.repl", "run", write('println("text")')]
+    shell = f"{shlex.join(command)} {'>&-' if closed else '> /dev/full'}"
+    root = Path(__file__).parent.parent
+    done = subprocess.run(shell, shell=True, cwd=root, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "I/O error" in done.stderr and "standard output" in done.stderr
+    quiet = [*command[:-1], write("x = 1")]
+    assert subprocess.run(f"{shlex.join(quiet)} >&-", shell=True, cwd=root).returncode == 0

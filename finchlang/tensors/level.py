@@ -256,7 +256,8 @@ class Level:
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int | None:
-        """How many coordinates `count` fibers store, if that can be told at once."""
+        """How many coordinates (of a level that merges, runs of them) `count` fibers store, if that
+        can be told at once."""
         return None
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:

@@ -277,6 +277,9 @@ class Runs(Level):
     def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
         return int(storage["ptr"][count])
 
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return self.child_count(storage, count, size)
+
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         stored = int(storage["ptr"][count])
         return {"ptr": count + 1} | dict.fromkeys(self.bounds, stored)

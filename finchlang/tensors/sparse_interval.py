@@ -202,6 +202,9 @@ class SparseInterval(Level):
     def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
         return count
 
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(np.count_nonzero(storage["left"][:count] <= storage["right"][:count]))
+
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {"left": count, "right": count}
 

@@ -207,9 +207,10 @@ class Tensor:
         """The number of stored leaves: of a run, one."""
         *levels, _ = self.format.levels()
         merges = any([level.merges for level in levels])
-        if not merges and all([type(level).select is Level.select for level in levels]):
+        if all([type(level).select is Level.select for level in levels]):
             count = self._count_listed(levels)
-            return len(self._places()[1]) if count is None else count
+            if count is not None:
+                return count
         coordinates, positions = self._places()
         values = self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
