@@ -12,9 +12,9 @@ from finchlang.denote.denotation import denote
 from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
-from finchlang.run.arguments import Argument, check_memory, memory_of
+from finchlang.run.arguments import Argument, check_apart, check_writable, memory_of
 from finchlang.run.call import one_call_at_a_time
-from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite, masked
+from finchlang.run.kernel import CallSite, Described, Formats, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
@@ -171,18 +171,20 @@ class Session:
         try:
             while True:
                 with one_call_at_a_time:
-                    arguments = site.describe(environment)
+                    described = site.describe(environment)
                     if self.engine == "denote":
-                        return self._denote(site, arguments, environment)
-                    formats = site.formats(arguments)
-                    found = site.find(formats)
+                        return self._denote(site, described.arguments, environment)
+                    found = described.kernel
                     if found is not None:
-                        if self.engine != "check":
-                            self._execute(found, arguments, environment)
-                        return yielded(found.kernel.yields, environment)
-                    self._check_values(site, arguments, environment)
+                        if self.engine == "native":
+                            site.run(described, environment, "native")
+                        elif self.engine != "check":
+                            self._execute(site, described, environment)
+                        names = found.kernel.yields
+                        return yielded(names, environment) if names else None
+                    self._check_values(site, described.arguments, environment)
                 # others may call kernels meanwhile, and so change what was found
-                site.add(formats, self._compiled(site, formats))
+                site.add(self._compiled(site, described.formats))
         except FinchError as error:
             raise error.at(node.span) from None
 
@@ -202,14 +204,14 @@ class Session:
             made.kernel.prepare()
         return made
 
-    def _execute(
-        self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
-    ) -> None:
+    def _execute(self, site: CallSite, described: Described, environment: Environment) -> None:
+        """Run by an engine that counts steps."""
         tracer = self.observer.rule if self.observer.traces else None
         more = (tracer,) if self.engine == "interpret" else ()
-        steps = found.run(arguments, environment, self.engine, *more)
-        if self.engine != "native":
-            self.observer.finished(KernelEvent(found.node, found.kernel), steps)
+        steps = site.run(described, environment, self.engine, *more)
+        found = described.kernel
+        assert found is not None
+        self.observer.finished(KernelEvent(found.node, found.kernel), steps)
 
     def _denote(
         self, site: CallSite, arguments: list[Argument | None], environment: Environment
@@ -226,7 +228,10 @@ class Session:
                 message = f"{variable.name} is not defined"
                 raise FinchError("unknown name", message, variable.span)
         results = denote(node.program, bound)
-        check_memory(tensors, list(results))
+        written = [at for at, name in enumerate(tensors) if name in results]
+        given = list(tensors), list(tensors.values()), written
+        check_writable(*given)
+        check_apart(*given)
         for name, dense in results.items():
             value = tensors[name].commit(memory_of(dense, tensors[name]))
             if value is not tensors[name].value:

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple
 from weakref import ref
 
 import numpy as np
+import scipy.sparse
 
-from finchlang.native.jit import address_finder
+from finchlang.disk_cache import default_cache
+from finchlang.native.jit import address_finder as _address
+from finchlang.native.jit import compile_residual
+from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Format
 from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor, is_scipy
+from finchlang.tensors.adopted import as_tensor, is_scipy, over_parts
+from finchlang.tensors.borrowed_list import order_check
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
-from finchlang.types import type_of_value
+from finchlang.types import type_of_dtype, type_of_value
+
+Regions = Sequence[tuple[int, int]]
 
 
 class Argument:
     """A value that a kernel is called with: `format` is what normalisation asks for (the type of a
     number, the mask itself), `memory` what a tensor is kept in now. `owner` is the object that has
-    the memory; two arguments with the same owner are the same tensor."""
+    the memory: two arguments with the same owner are the same tensor. `regions` are the bytes, each
+    as the first and the one behind the last, that somebody else may have, too."""
 
-    __slots__ = ("format", "memory", "owner", "value")
+    __slots__ = ("format", "memory", "owner", "regions", "value")
     #: whether a result may be in other memory than the value was
     takes_memory: ClassVar[bool] = False
 
-    def __init__(self, value: Any, format: Any, memory: Any = None, owner: Any = None):
-        self.value, self.format, self.memory, self.owner = value, format, memory, owner
+    def __init__(self, value: Any, format: Any, memory: Any = None, regions: Regions = ()):
+        self.value, self.format, self.memory, self.regions = value, format, memory, regions
+        self.owner = value
 
     @property
     def spare(self) -> Memory | None:
@@ -48,13 +57,18 @@ class Argument:
         return self.memory.arrays if self.memory is not None else ()
 
     @property
-    def regions(self) -> Sequence[tuple[int, int]]:
-        """The first byte and the one behind the last of each that somebody else may have, too."""
-        return self.memory.regions
+    def is_current(self) -> bool:
+        """Whether the value, looked at afresh, is as it was described."""
+        return True
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the owner lets the arrays be written."""
+        return all([array.flags.writeable for array in self.arrays()])
 
 
 class TensorArgument(Argument):
-    """A tensor, whose memory nobody else may move."""
+    """A tensor, whose memory nobody else may move, unless it is borrowed."""
 
     __slots__ = ()
     takes_memory = True
@@ -63,39 +77,48 @@ class TensorArgument(Argument):
         tensor = value.body if isinstance(value, SwizzledTensor) else value
         if not tensor.checked:
             tensor.validate()
-        self.value, self.format, self.memory, self.owner = (
-            value,
-            value.format,
-            tensor.memory,
-            tensor,
-        )
+        memory = tensor.memory
+        if memory.is_borrowed:
+            memory = Memory.borrowed(memory.shape, memory.arrays, memory.counters)
+        self.value, self.format, self.memory, self.owner = value, value.format, memory, tensor
+        self.regions = memory.regions() if memory.is_shared else ()
 
     @property
     def spare(self) -> Memory | None:
         return self.owner.spare
 
-    def commit(self, memory: Memory) -> Any:
-        before = self.memory
-        if memory.arrays is not before.arrays:
-            self.owner.spare = None if before.is_shared else before
-        else:
-            memory.is_shared = before.is_shared
-        self.owner.memory = memory
-        return self.value
+    @property
+    def is_current(self) -> bool:
+        return self.owner.memory is self.memory and not self.memory.is_shared
 
     @property
-    def regions(self) -> Sequence[tuple[int, int]]:
-        return self.memory.regions if self.memory.is_shared else ()
+    def is_writable(self) -> bool:
+        return not self.memory.is_borrowed or super().is_writable
+
+    def commit(self, memory: Memory) -> Any:
+        before = self.memory
+        if memory is not before:
+            if memory.arrays is not before.arrays:
+                self.owner.spare = None if before.is_shared else before
+            else:
+                memory.is_shared, memory.is_borrowed = before.is_shared, before.is_borrowed
+            self.owner.memory = memory
+        return self.value
 
 
 class ScalarArgument(Argument):
     """A Scalar: it has no arrays, and its value is a counter."""
 
     __slots__ = ()
+    is_writable = True
 
     def __init__(self, value: Scalar):
-        memory = Memory((), (), tuple(value.format.held(value.value)), [])
-        self.value, self.format, self.memory, self.owner = value, value.format, memory, value
+        self.value, self.format, self.owner, self.regions = value, value.format, value, ()
+        self.memory = Memory((), (), tuple(value.format.held(value.value)), [])
+
+    @property
+    def is_current(self) -> bool:
+        return self.value.value is self.memory.counters[0]
 
     def commit(self, memory: Memory) -> Any:
         self.value.value = memory.counters[0]
@@ -106,24 +129,33 @@ class ArrayArgument(Argument):
     """A NumPy array: used in place if it is contiguous in some order of its axes, else copied and
     copied back."""
 
-    __slots__ = ("is_in_place",)
+    __slots__ = ("_facts", "is_in_place")
 
     def __init__(self, value: np.ndarray):
-        shape = value.shape
-        layout = _layout(value.dtype, shape, value.strides)
-        address = address_of(value)
-        self.value, self.owner, self.format = value, value, layout.format
-        axes = layout.axes if address % value.itemsize == 0 else None
-        self.is_in_place = axes is not None
-        if axes is not None:
-            flat, words = value, [address, layout.size, 0]
-            if len(shape) != 1:
-                flat = value.transpose(axes[::-1]).reshape(-1)
-            self.memory = Memory(layout.shape, (flat,), (), words)
+        self._facts = _, *facts = address_of(value), value.dtype, value.shape, value.strides
+        layout, address = _layout(*facts), self._facts[0]
+        self.value = self.owner = value
+        self.is_in_place = is_in_place = layout.axes is not None and not address % value.itemsize
+        if is_in_place:
+            flat = value if value.ndim == 1 else value.transpose(layout.backwards).reshape(-1)
+            self.format = layout.format
+            self.memory = Memory(layout.shape, (flat,), (), [address, layout.size, 0])
+            self.regions: Regions = ((address, address + layout.bytes),) if layout.bytes else ()
         else:
             copy = np.array(value, value.dtype.newbyteorder("="), order="F")
             body = _body(as_tensor(copy))
             self.format, self.memory = body.format, body.memory
+            self.regions = (np.lib.array_utils.byte_bounds(value),) if layout.bytes else ()
+
+    @property
+    def is_current(self) -> bool:
+        value = self.value
+        facts = address_of(value), value.dtype, value.shape, value.strides
+        return self.is_in_place and facts == self._facts
+
+    @property
+    def is_writable(self) -> bool:
+        return self.value.flags.writeable
 
     def commit(self, memory: Memory) -> Any:
         if memory is self.memory and self.is_in_place:
@@ -145,12 +177,6 @@ class ArrayArgument(Argument):
     def arrays(self) -> Sequence[np.ndarray]:
         return (self.value,)
 
-    @property
-    def regions(self) -> Sequence[tuple[int, int]]:
-        if self.is_in_place:
-            return self.memory.regions
-        return [np.lib.array_utils.byte_bounds(self.value)] if self.value.size else []
-
 
 class _Layout(NamedTuple):
     """What arrays of a type, shape and strides have in common: their format, and their axes in the
@@ -161,6 +187,13 @@ class _Layout(NamedTuple):
     axes: tuple[int, ...] | None
     shape: tuple[int, ...]
     size: int
+    bytes: int
+
+    @property
+    def backwards(self) -> tuple[int, ...]:
+        """The axes, the slowest first."""
+        assert self.axes is not None
+        return self.axes[::-1]
 
 
 @lru_cache(1024)
@@ -168,24 +201,34 @@ def _layout(dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -
     level = dense_format(dtype.newbyteorder("="), len(shape))
     axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
     size, step = math.prod(shape), dtype.itemsize
+    room = size, size * dtype.itemsize
     for k in axes:
         if size and shape[k] != 1 and strides[k] != step:
-            return _Layout(level, None, shape, size)
+            return _Layout(level, None, shape, *room)
         step *= shape[k]
     if not dtype.isnative:
-        return _Layout(level, None, shape, size)
+        return _Layout(level, None, shape, *room)
     own = tuple([shape[k] for k in axes])
     if axes == tuple(range(len(shape))):
-        return _Layout(level, axes, own, size)
-    return _Layout(Swizzled(level, tuple([k + 1 for k in axes])), axes, own, size)
+        return _Layout(level, axes, own, *room)
+    return _Layout(Swizzled(level, tuple([k + 1 for k in axes])), axes, own, *room)
 
 
 class MatrixArgument(Argument):
     """A CSC or CSR matrix of SciPy, whose arrays are used in place. What a kernel makes of it is put
     into arrays of its own, which become the matrix's."""
 
-    __slots__ = ()
+    __slots__ = ("_facts",)
     takes_memory = True
+
+    def __init__(self, value: Any, known: _Known):
+        self.value = self.owner = value
+        self.format, self.memory, self.regions = known.format, known.memory, known.regions
+        self._facts = known.facts
+
+    @property
+    def is_current(self) -> bool:
+        return _facts(self.value) == self._facts
 
     def commit(self, memory: Memory) -> Any:
         matrix, is_by_rows = self.value, isinstance(self.format, Swizzled)
@@ -207,6 +250,7 @@ class ConvertedArgument(Argument):
 
     __slots__ = ()
     takes_memory = True
+    is_current = False
 
     def commit(self, memory: Memory) -> Any:
         made: Tensor | SwizzledTensor
@@ -226,6 +270,7 @@ class _Known(NamedTuple):
     facts: tuple[Any, ...]
     format: Format
     memory: Memory
+    regions: Regions
 
 
 #: by the identity of the matrices; each is looked at again at each call
@@ -234,53 +279,76 @@ _known: dict[int, _Known] = {}
 
 def _describe_matrix(matrix: Any) -> Argument:
     known = _known.get(id(matrix))
-    if known is not None and known.matrix() is matrix and _is_as_it_was(matrix, known):
-        return MatrixArgument(matrix, known.format, known.memory, matrix)
+    if known is not None and known.matrix() is matrix and _facts(matrix) == known.facts:
+        return MatrixArgument(matrix, known)
+    if matrix.format not in ("csc", "csr") or matrix.ndim != 2:
+        return _converted(matrix)
+    facts = _facts(matrix)
+    if not facts or not _is_in_order(matrix, facts):
+        converted = _converted(matrix)
+        facts = _facts(matrix)
+        if list(facts[:3]) != converted.memory.words[::3]:
+            return converted
+    words = [facts[0], facts[6], 0, facts[1], facts[7], 0, facts[2], facts[8], 0]
+    format, memory = over_parts(matrix, words)
+    key = id(matrix)
+    forget = ref(matrix, lambda _: _known.pop(key, None))
+    known = _known[key] = _Known(forget, facts, format, memory, memory.regions())
+    return MatrixArgument(matrix, known)
+
+
+def _converted(matrix: Any) -> Argument:
     tensor = as_tensor(matrix)
     assert isinstance(tensor, (Tensor, SwizzledTensor))
-    memory = _body(tensor).memory
-    facts = _facts(matrix) if matrix.format in ("csc", "csr") and matrix.ndim == 2 else ()
-    if list(facts[1:6:2]) != memory.words[::3]:
-        return ConvertedArgument(matrix, tensor.format, memory, matrix)
-    key = id(matrix)
-    _known[key] = _Known(ref(matrix, lambda _: _known.pop(key, None)), facts, tensor.format, memory)
-    return MatrixArgument(matrix, tensor.format, memory, matrix)
+    return ConvertedArgument(matrix, tensor.format, _body(tensor).memory)
 
 
-def _is_as_it_was(matrix: Any, known: _Known) -> bool:
-    try:
-        return _facts(matrix) == known.facts
-    except (AttributeError, TypeError):  # parts that are no arrays
+def _is_in_order(matrix: Any, facts: tuple[Any, ...]) -> bool:
+    """Whether a matrix of these facts can be used as it is; this is seen in less time than SciPy
+    takes."""
+    ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
+    if not ptr.ndim == idx.ndim == val.ndim == 1 or ptr.dtype != idx.dtype:
         return False
+    if not (ptr.flags.c_contiguous and idx.flags.c_contiguous and val.flags.c_contiguous):
+        return False
+    size, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
+    if idx.dtype not in _INDICES or not val.dtype.isnative or len(ptr) <= fibers:
+        return False
+    words = [facts[0], facts[6], 0, facts[1], facts[7], 0]
+    room = min(facts[7], facts[8])
+    return _order_check(idx.dtype).call(words, [fibers, size, room])[0]
 
 
-#: what SciPy notes of the order of a matrix
-_ORDER = "_has_sorted_indices", "_has_canonical_format"
+#: the types of indices that SciPy has
+_INDICES = frozenset((np.dtype(np.int32), np.dtype(np.int64)))
+
+
+@cache
+def _order_check(index: np.dtype) -> NativeKernel:
+    type = type_of_dtype(index)
+    assert type is not None
+    return compile_residual(order_check(type), default_cache())
 
 
 def _facts(matrix: Any) -> tuple[Any, ...]:
     """What must be as it was for a matrix to be in the memory that it was, in the order that it was:
     SciPy notes whether that is known."""
-    ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
+    own = matrix.__dict__
+    ptr, idx, val = own.get("indptr"), own.get("indices"), own.get("data")
+    if not type(ptr) is type(idx) is type(val) is np.ndarray:
+        return ()
     return (
-        *(
-            matrix.shape,
-            address_of(ptr),
-            id(ptr),
-            address_of(idx),
-            id(idx),
-            address_of(val),
-            id(val),
-        ),
-        *(ptr.shape, idx.shape, val.shape, ptr.strides, idx.strides, val.strides),
-        *(ptr.dtype, idx.dtype, val.dtype, *[getattr(matrix, name, False) for name in _ORDER]),
+        *(address_of(ptr), address_of(idx), address_of(val), id(ptr), id(idx), id(val)),
+        *(ptr.size, idx.size, val.size, ptr.strides, idx.strides, val.strides),
+        *(ptr.dtype, idx.dtype, val.dtype, own.get("_shape"), own.get("_has_sorted_indices")),
+        own.get("_has_canonical_format"),
     )
 
 
 def address_of(array: np.ndarray) -> int:
     """Where an array is in memory now."""
     try:
-        return address_finder()(array)
+        return _address()(array)
     except (BufferError, ValueError):  # of a type that has no buffers
         return array.__array_interface__["data"][0]
 
@@ -300,23 +368,31 @@ def describe(value: Any) -> Argument | None:
 
     Raises FinchError for a value that would be a tensor if it were in order.
     """
-    kind = type(value)
-    if kind is np.ndarray:
-        return ArrayArgument(value)
-    if kind is Tensor or kind is SwizzledTensor:
-        return TensorArgument(value)
-    if kind is Scalar:
-        return ScalarArgument(value)
+    make = _MAKERS.get(type(value))
+    if make is not None:
+        return make(value)
     type_of_number = type_of_value(value)
     if type_of_number is not None:
         return Argument(value, type_of_number)
-    if kind is MaskValue:
-        return Argument(value, value)
     if is_scipy(value):
         return _describe_matrix(value)
     if isinstance(value, np.ndarray) and as_tensor(value) is not None:  # of a class of its own
         return ArrayArgument(value)
     return None
+
+
+#: the classes of values that are met most
+_MAKERS: dict[type, Callable[[Any], Argument]] = {
+    np.ndarray: ArrayArgument,
+    Tensor: TensorArgument,
+    SwizzledTensor: TensorArgument,
+    Scalar: ScalarArgument,
+    MaskValue: lambda value: Argument(value, value),
+    scipy.sparse.csc_array: _describe_matrix,
+    scipy.sparse.csr_array: _describe_matrix,
+    scipy.sparse.csc_matrix: _describe_matrix,
+    scipy.sparse.csr_matrix: _describe_matrix,
+}
 
 
 def memory_of(dense: Any, argument: Argument) -> Memory:
@@ -329,31 +405,36 @@ def memory_of(dense: Any, argument: Argument) -> Memory:
     return Tensor.from_numpy(dense, level).memory
 
 
-def check_memory(arguments: dict[str, Argument], written: Sequence[str]) -> None:
-    """Check that what a kernel writes may be written, and is nothing that it has by another name too.
+def check_writable(
+    names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
+) -> None:
+    """Check that what a kernel writes may be written; `written` are the places of the tensors that it
+    writes. Raises FinchError of kind "type" for a read-only array."""
+    for at in written:
+        if not tensors[at].is_writable:
+            hint = f"{names[at]} = copy({names[at]}) makes one of its own"
+            message = f"{names[at]} is a read-only array, and the kernel writes it"
+            raise FinchError("type", message, None, hint)
 
-    Raises FinchError of kind "type" for a read-only array, "life cycle" for shared memory.
-    """
-    for name in written:
-        if not all([array.flags.writeable for array in arguments[name].arrays()]):
-            hint = f"{name} = copy({name}) makes one of its own"
-            raise FinchError(
-                "type", f"{name} is a read-only array, and the kernel writes it", None, hint
-            )
-    owners = {id(a.owner) for a in arguments.values()}
-    regions = [region for a in arguments.values() for region in a.regions]
+
+def check_apart(names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]) -> None:
+    """Check that nothing a kernel writes is something that it has by another name, too. Raises
+    FinchError of kind "life cycle" for shared memory."""
+    regions: list[tuple[int, int]] = []
+    for tensor in tensors:
+        regions += tensor.regions
     regions.sort()
-    is_apart = len(owners) == len(arguments)
-    end = 0
+    end, is_apart = 0, len({id(tensor.owner) for tensor in tensors}) == len(tensors)
     for start, stop in regions:
-        is_apart = is_apart and start >= end
+        if start < end:
+            is_apart = False
         end = stop
     if is_apart:
         return
-    for name in written:
-        for other, argument in arguments.items():
-            if other != name:
-                _check_apart(name, arguments[name], other, argument)
+    for at in written:
+        for other, tensor in enumerate(tensors):
+            if other != at:
+                _check_apart(names[at], tensors[at], names[other], tensor)
 
 
 def _check_apart(name: str, written: Argument, other: str, argument: Argument) -> None:

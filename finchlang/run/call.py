@@ -52,57 +52,58 @@ class NativeCall:
 
     def __init__(self, native: NativeKernel, bounds: Iterable[Bound], renewed: frozenset[str]):
         self._native, self._undoing = native, Undoing(native.layout.undo_log)
-        #: for each tensor how many of its counters are inputs, and what it is as an output
-        self._tensors: list[tuple[int, Output | None]] = []
-        first = first_output = 0
+        #: of each tensor so many of the last counters are inputs
+        self._counters: list[int] = []
+        self._outputs: list[Output | None] = []
+        first = first_input = first_output = 0
         for bound in bounds:
             output = None
             if bound.written:
-                anew = bound.name in renewed
-                output = Output(bound, first, first_output, native.layout, anew)
-            self._tensors.append((bound.given_counters, output))
-            first, first_output = first + len(bound.buffers), first_output + len(bound.outputs)
+                starts = first, first_input, first_output
+                output = Output(bound, *starts, native.layout, bound.name in renewed)
+            self._outputs.append(output)
+            self._counters.append(bound.given_counters)
+            first, first_input = first + len(bound.buffers), first_input + len(bound.inputs)
+            first_output += len(bound.outputs)
 
     def __call__(
         self, arguments: Sequence[Argument], numbers: Sequence[Any]
-    ) -> list[Memory | None]:
-        """Run on the arguments; gives for each what was made of it, None where it is not written.
+    ) -> list[tuple[Argument, Memory]]:
+        """Run on the arguments; gives those that are written, each with what was made of it.
 
         Raises as `NativeKernel.call`; all arrays are then as they were.
         """
         words: list[int] = []
         inputs: list[Any] = []
-        written: list[tuple[int, Argument, Memory, Output]] = []
-        undoing = self._undoing
+        written: list[tuple[Argument, Memory, Output]] = []
+        undoing, native = self._undoing, self._native
         undoing.begin()
-        at = 0
-        for counters, output in self._tensors:
-            argument = arguments[at]
+        plan = zip(arguments, self._outputs, self._counters, strict=True)
+        for argument, output, counters in plan:
             memory = argument.memory
             if output is not None:
                 memory = output.begin(argument, undoing)
-                written.append((at, argument, memory, output))
+                written.append((argument, memory, output))
             words += memory.words
             inputs += memory.shape
             if counters:
                 inputs += memory.counters[-counters:]
-            at += 1
         inputs += numbers
         undoing.add(words, inputs)
         try:
-            outputs = self._native.call(words, inputs)
+            outputs = native.call(words, inputs)
         except BaseException:
             undoing.undo()
             raise
-        made: list[Memory | None] = [None] * at
-        for at, argument, memory, output in written:
-            result = output.finish(argument, memory, self._native, outputs)
+        made: list[tuple[Argument, Memory]] = []
+        for argument, memory, output in written:
+            result = output.finish(argument, memory, native, inputs, outputs)
             if result.shape != argument.memory.shape and not argument.takes_memory:
                 # the value keeps what it was, and the name gets another
                 arrays = [array.copy() for array in result.arrays]
                 result = Memory(result.shape, arrays, result.counters)
                 for array in argument.memory.arrays:
                     undoing.undo_one(array)
-            made[at] = result
+            made.append((argument, result))
         undoing.end()
         return made

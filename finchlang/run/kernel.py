@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,21 +24,21 @@ from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.run.arguments import Argument, TensorArgument, check_memory, describe
+from finchlang.run.arguments import Argument, TensorArgument, check_apart, check_writable, describe
 from finchlang.run.call import NativeCall
 from finchlang.run.compile_cache import Record, Signature, place_of, signature_of
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
+from finchlang.syntax import Assign, Call, Node, Value, Variable
 from finchlang.syntax import Kernel as KernelNode
-from finchlang.syntax import Node, Value, Variable
 from finchlang.tensors.bind import bind
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
 from finchlang.walk import substitute, walk
 
-#: for each tensor and workspace what was made of it, None where it is not written; host steps taken
-Outcome = tuple[list[Memory | None], Counter[str]]
+#: the tensors and workspaces that are written, each with what was made of it, and host steps taken
+Outcome = tuple[list[tuple[Argument, Memory]], Counter[str]]
 
 #: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
 Formats = list[Any]
@@ -131,17 +131,22 @@ class Kernel:
             inputs += bound.given(memory)
         return arrays, inputs
 
-    def _made(self, arrays: list[np.ndarray], outputs: list[Any]) -> Iterator[Memory | None]:
-        """For each bound what was made of it, if it is written."""
+    def _made(
+        self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
+    ) -> list[tuple[Argument, Memory]]:
+        """The arguments that are written, each with what was made of it."""
+        made = []
         array_at = output_at = 0
-        for bound in self.bounds:
+        for bound, argument in zip(self.bounds, arguments, strict=True):
             own = arrays[array_at : array_at + len(bound.buffers)]
             array_at += len(bound.buffers)
             values = outputs[output_at : output_at + len(bound.outputs)]
             output_at += len(bound.outputs)
             order = bound.level.order
-            shape, counters = tuple(values[:order]), tuple(values[order:])
-            yield Memory(shape, own, counters) if bound.written else None
+            if bound.written:
+                memory = Memory(tuple(values[:order]), own, tuple(values[order:]))
+                made.append((argument, memory))
+        return made
 
     def _interpret(
         self, arguments: Sequence[Argument], numbers: Sequence[Any], tracer: Tracer | None = None
@@ -156,7 +161,7 @@ class Kernel:
             variable.held = value
         _interruptible(lambda: self.run_rules(host, tracer))
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
-        return [*self._made([host.arrays[b] for b in buffers], outputs)], host.steps
+        return self._made(arguments, [host.arrays[b] for b in buffers], outputs), host.steps
 
     def _evaluate(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Outcome:
         """Run the residual program by the plain evaluator."""
@@ -165,7 +170,7 @@ class Kernel:
         residual = self.residual
         _interruptible(lambda: results.extend(run_residual(residual, arrays, [*inputs, *numbers])))
         host, arrays, outputs = results
-        return [*self._made(arrays, outputs)], host.steps
+        return self._made(arguments, arrays, outputs), host.steps
 
     def _call(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Outcome:
         """Run the compiled kernel: on the arguments' own memory, which is as it was if it fails."""
@@ -173,19 +178,15 @@ class Kernel:
 
     def run(
         self, engine: str, arguments: Sequence[Argument], numbers: Sequence[Any], *more: Any
-    ) -> tuple[list[Any], Counter[str]]:
-        """Run by the engine of this name; gives the arguments' values, the same objects but for those
-        that could not stay what they are, and the host steps taken. Raises FinchError; everything
-        is then as it was.
+    ) -> tuple[list[tuple[Argument, Any]], Counter[str]]:
+        """Run by the engine of this name; gives the arguments that were written, each with its value
+        now, the same object unless that could not stay what it is, and the host steps taken.
+        Raises FinchError; everything is then as it was.
         """
-        own = [TensorArgument(workspace) for workspace in self._workspaces]
-        given = [*arguments, *own] if own else arguments
-        made, steps = getattr(self, _METHODS[engine])(given, numbers, *more)
-        values = [
-            argument.value if memory is None else argument.commit(memory)
-            for argument, memory in zip(given, made, strict=True)
-        ]
-        return values[: len(arguments)], steps
+        if self._workspaces:
+            arguments = [*arguments, *map(TensorArgument, self._workspaces)]
+        made, steps = getattr(self, _METHODS[engine])(arguments, numbers, *more)
+        return [(argument, argument.commit(memory)) for argument, memory in made], steps
 
     def interpret(
         self, values: Sequence[Any], numbers: Sequence[Any], tracer: Tracer | None = None
@@ -228,36 +229,67 @@ def described(values: Sequence[Any]) -> list[Argument]:
     return [argument for argument in map(describe, values) if argument is not None]
 
 
+class Described(NamedTuple):
+    """What the names of a kernel are bound to, None for what is no value of kernels; the kernel for
+    these formats, if it is known; and whether it is known that no two have memory in common."""
+
+    arguments: list[Argument | None]
+    kernel: KernelAtSite | None
+    is_apart: bool
+
+    @property
+    def formats(self) -> Formats:
+        return [a and a.format for a in self.arguments]
+
+
 class CallSite:
     """A kernel where it stands in a script, and what it was compiled to there."""
 
     def __init__(self, node: KernelNode, which_rules: str):
         self.node, self.which_rules = node, which_rules
-        self.variables = {n.name: n for n in walk(node.program) if isinstance(n, Variable)}
-        self._known: list[tuple[list[Any], KernelAtSite]] = []  # the last used first
+        nodes = list(walk(node.program))
+        called = {id(n.op) for n in nodes if isinstance(n, (Call, Assign))}
+        self.variables = {
+            n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
+        }
+        self._names = tuple(self.variables)
+        self._known: list[tuple[Formats, KernelAtSite]] = []  # the last used first
+        #: what the names were bound to at the last call, and what was called
+        self._before: list[Argument | None] = [None] * len(self._names)
+        self._kernel: KernelAtSite | None = None
 
-    def describe(self, environment: Environment) -> list[Argument | None]:
-        """What the names of the kernel are bound to, None for those that are no values of kernels.
-
-        Raises FinchError, at the name, for what would be a tensor if it were in order.
-        """
+    def describe(self, environment: Environment) -> Described:
+        """What the names of the kernel are bound to. Raises FinchError, at the name, for what would be
+        a tensor if it were in order."""
         found: list[Argument | None] = []
-        is_outermost = environment.parent is None
         values = environment.values
-        for name, variable in self.variables.items():
-            if not is_outermost:
-                values = environment.owner(name).values
-            try:
-                found.append(describe(values[name]) if name in values else None)
-            except FinchError as error:
-                raise error.at(variable.span) from None
-        return found
+        is_outermost = environment.parent is None
+        is_known, is_apart = self._kernel is not None, True
+        try:
+            for name, before in zip(self._names, self._before, strict=True):
+                if not is_outermost:
+                    values = environment.owner(name).values
+                value = values.get(name, values)
+                if before is not None and before.value is value and before.is_current:
+                    found.append(before)
+                    continue
+                argument = None if value is values else describe(value)
+                found.append(argument)
+                if argument is None or before is None:
+                    is_known = is_known and argument is before
+                else:
+                    is_known = is_known and argument.format is before.format
+                    is_apart = is_apart and argument.owner is before.owner
+                    is_apart = is_apart and argument.regions == before.regions
+        except FinchError as error:
+            raise error.at(self.variables[self._names[len(found)]].span) from None
+        self._before = found
+        kernel = self._kernel if is_known else self._find([a and a.format for a in found])
+        is_apart = is_apart and kernel is self._kernel
+        self._kernel = None  # until it turns out that all is in order
+        return Described(found, kernel, is_apart)
 
-    def formats(self, arguments: Formats) -> Formats:
-        """The format of each argument."""
-        return [None if a is None else a.format for a in arguments]
-
-    def find(self, formats: Formats) -> KernelAtSite | None:
+    def _find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel for arguments of these formats, if it is known."""
         known = self._known
         for at, (own, kernel) in enumerate(known):
@@ -267,10 +299,21 @@ class CallSite:
                 return kernel
         return None
 
-    def add(self, formats: Formats, kernel: KernelAtSite) -> None:
-        """Know a kernel for arguments of these formats."""
-        self._known.insert(0, (formats, kernel))
+    def add(self, kernel: KernelAtSite) -> None:
+        """Know a kernel that was compiled for this site."""
+        self._known.insert(0, (kernel.formats, kernel))
         del self._known[KERNELS:]
+
+    def run(
+        self, described: Described, environment: Environment, engine: str, *more: Any
+    ) -> Counter[str]:
+        """Run the kernel that was found on what was described; gives the host steps. Raises
+        FinchError."""
+        arguments, kernel, is_apart = described
+        assert kernel is not None
+        steps = kernel.run(arguments, is_apart, environment, engine, *more)
+        self._kernel = kernel
+        return steps
 
 
 def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
@@ -283,36 +326,39 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
 
 
 class KernelAtSite:
-    """A kernel compiled for formats, and which arguments of its site it takes."""
+    """A kernel compiled for the `formats` of the names of its site, and which of these it takes."""
 
     def __init__(self, site: CallSite, formats: Formats):
+        self.formats = formats
         named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
-        node = masked(site.node, named)
+        self.node = masked(site.node, named)
         stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
-        self.node, self.kernel = node, Kernel(node.program, stored, site.which_rules)
-        kernel, names = self.kernel, list(site.variables)
-        self.tensors = [names.index(name) for name in kernel.tensors]
-        self.numbers = [names.index(name) for name in kernel.numbers]
-        #: which tensors are written, and the names of their values in the script
-        self.written = [
-            (at, name)
-            for at, (name, written) in enumerate(zip(kernel.tensors, kernel.written, strict=True))
-            if written
-        ]
+        kernel = self.kernel = Kernel(self.node.program, stored, site.which_rules)
+        names = list(site.variables)
+        self._tensors = [names.index(name) for name in kernel.tensors]
+        self._numbers = [names.index(name) for name in kernel.numbers]
+        self._written = [at for at, written in enumerate(kernel.written) if written]
 
     def run(
-        self, arguments: list[Argument | None], environment: Environment, engine: str, *more: Any
+        self,
+        arguments: list[Argument | None],
+        is_apart: bool,
+        environment: Environment,
+        engine: str,
+        *more: Any,
     ) -> Counter[str]:
-        """Run by the engine of this name on the arguments of the site; gives the host steps."""
+        """Run by the engine of this name on the arguments of the site; `is_apart` if it is known that
+        no two of them have memory in common."""
         kernel = self.kernel
-        tensors: list[Any] = [arguments[k] for k in self.tensors]
-        written = [name for _, name in self.written]
-        check_memory(dict(zip(kernel.tensors, tensors, strict=True)), written)
-        numbers = [arguments[k].value for k in self.numbers]  # type: ignore[union-attr]
-        values, steps = kernel.run(engine, tensors, numbers, *more)
-        for at, name in self.written:
-            if values[at] is not tensors[at].value:
-                environment.set(name, values[at])
+        tensors: list[Any] = [arguments[k] for k in self._tensors]
+        numbers = [arguments[k].value for k in self._numbers]  # type: ignore[union-attr]
+        check_writable(kernel.tensors, tensors, self._written)
+        if not is_apart:
+            check_apart(kernel.tensors, tensors, self._written)
+        made, steps = kernel.run(engine, tensors, numbers, *more)
+        for argument, value in made:
+            if value is not argument.value:
+                environment.set(kernel.tensors[tensors.index(argument)], value)
         return steps
 
 

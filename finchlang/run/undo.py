@@ -20,14 +20,22 @@ from finchlang.tensors.memory import Memory, address_of
 
 
 class Output:
-    """A tensor that a kernel writes: its buffers are from number `first` on, its outputs from
-    `first_output` on. `is_renewed` if it is declared before anything else is done with it."""
+    """A tensor that a kernel writes: its buffers are from number `first` on, its inputs
+    and outputs from `first_input` and `first_output` on. `is_renewed` if it is declared before
+    anything else is done with it."""
 
     def __init__(
-        self, bound: Bound, first: int, first_output: int, layout: Layout, is_renewed: bool
+        self,
+        bound: Bound,
+        first: int,
+        first_input: int,
+        first_output: int,
+        layout: Layout,
+        is_renewed: bool,
     ):
         count = range(len(bound.buffers))
         self.first, self.order = first, bound.level.order
+        self.inputs = slice(first_input, first_input + len(bound.inputs))
         self.outputs = slice(first_output, first_output + len(bound.outputs))
         self.written = [k for k in count if first + k in layout.written]
         self.grown = [k for k in count if first + k in layout.grown]
@@ -61,12 +69,16 @@ class Output:
         return Memory(memory.shape, arrays, memory.counters, words)
 
     def finish(
-        self, argument: Argument, given: Memory, native: NativeKernel, outputs: list[Any]
+        self,
+        argument: Argument,
+        given: Memory,
+        native: NativeKernel,
+        inputs: list[Any],
+        outputs: list[Any],
     ) -> Memory:
         """What a call made of the argument, for which the kernel was given this memory: the same if
         nothing but the content of its arrays is new."""
         outputs = outputs[self.outputs]
-        shape, counters = tuple(outputs[: self.order]), tuple(outputs[self.order :])
         arrays, words = given.arrays, given.words
         for k in self.grown:
             grown = native.grown(self.first + k, self.dtypes[k])
@@ -75,10 +87,10 @@ class Output:
                     arrays, words = list(arrays), list(words)
                 arrays[k] = grown  # type: ignore[index]
                 words[3 * k : 3 * k + 2] = address_of(grown), grown.size
-        is_same = arrays is argument.memory.arrays and shape == given.shape
-        if is_same and counters == given.counters and self.is_counted:
+        if self.is_counted and arrays is argument.memory.arrays and outputs == inputs[self.inputs]:
             return argument.memory
-        return Memory(shape, arrays, counters, words)
+        order = self.order
+        return Memory(tuple(outputs[:order]), arrays, tuple(outputs[order:]), words)
 
 
 class Undoing:
@@ -93,7 +105,8 @@ class Undoing:
 
     def begin(self) -> None:
         """Get ready for a call."""
-        self._kept = []
+        if not self._logs:
+            return
         self._epoch += 1
         if self._epoch > LAST_EPOCH:
             self._epoch = 1
@@ -106,11 +119,15 @@ class Undoing:
         if log is not None:
             log.take(array)
         else:
-            saved = self._saved.get(number)
-            if saved is None or saved.size < array.size or saved.size > 4 * array.size + 1024:
-                saved = self._saved[number] = np.empty_like(array)
-            saved[: array.size] = array
+            self._save(number, array)
         self._kept.append((number, array))
+
+    def _save(self, number: int, array: np.ndarray) -> None:
+        saved = self._saved.get(number)
+        if saved is None or saved.size != array.size:
+            self._saved[number] = array.copy()
+        else:
+            np.copyto(saved, array)
 
     def pass_over(self, number: int) -> None:
         """Have nothing noted of buffer `number`."""
@@ -130,6 +147,7 @@ class Undoing:
         """Have all arrays as they were."""
         for number, array in self._kept:
             self._restore(number, array)
+        self._kept = []
 
     def undo_one(self, own: np.ndarray) -> None:
         """Have this array alone as it was."""
@@ -142,7 +160,7 @@ class Undoing:
         if log is not None:
             undo(array, log.at, log.was)
         else:
-            array[...] = self._saved[number][: array.size]
+            array[...] = self._saved[number]
 
     def end(self) -> None:
         """Refer to nobody's arrays any more."""

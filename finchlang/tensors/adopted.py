@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ from finchlang.source import FinchError
 from finchlang.tensors.borrowed_list import BorrowedList
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
 from finchlang.types import Int64, foreign, type_of_dtype
+
+#: of a tensor as its modes are named
+Format = Level | Swizzled
 
 
 def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
@@ -74,13 +79,32 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if matrix.indptr.dtype != matrix.indices.dtype:
         matrix.indptr = matrix.indptr.astype(np.int64)
         matrix.indices = matrix.indices.astype(np.int64)
-    index = type_of_dtype(matrix.indices.dtype) or Int64
+    format, memory = over_parts(matrix)
+    level = format.level if isinstance(format, Swizzled) else format
+    body = Tensor.over(level, memory, checked=False)
+    body.validate()
+    return body if level is format else SwizzledTensor(body, (2, 1))
+
+
+def over_parts(matrix: Any, words: list[int] | None = None) -> tuple[Format, Memory]:
+    """The format of a CSC or CSR matrix whose arrays are in order and of types that tensors have, and
+    the memory of these arrays; `words` if it is known where they are."""
+    is_by_rows = matrix.format == "csr"
+    rows, fibers = matrix.shape[::-1] if is_by_rows else matrix.shape
     arrays = matrix.indptr, matrix.indices, matrix.data
     room = min(len(matrix.indices), len(matrix.data)) if rows else 0
-    level = Dense(BorrowedList(Element(typed_literal(0, element)), index))
-    body = Tensor.over(level, Memory.borrowed((rows, fibers), arrays, (room,)), checked=False)
-    body.validate()
-    return body if matrix.format == "csc" else SwizzledTensor(body, (2, 1))
+    memory = Memory.borrowed((rows, fibers), arrays, (room,), words)
+    return _format_of_parts(matrix.data.dtype, matrix.indices.dtype, is_by_rows), memory
+
+
+@cache
+def _format_of_parts(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
+    element = type_of_dtype(dtype)
+    if element is None:
+        raise FinchError("type", f"matrices of {dtype} have no element type here")
+    leaf = Element(typed_literal(0, element))
+    level = Dense(BorrowedList(leaf, type_of_dtype(index) or Int64))
+    return Swizzled(level, (2, 1)) if is_by_rows else level
 
 
 def _from_coordinates(array: Any) -> Tensor:

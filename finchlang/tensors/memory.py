@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from finchlang.tensors.level import Level
 
 
+def words_of(arrays: Sequence[np.ndarray]) -> list[int]:
+    """What a kernel is told of arrays."""
+    return [word for array in arrays for word in (address_of(array), array.size, 0)]
+
+
 def address_of(array: np.ndarray) -> int:
     """Where an array is in memory."""
     return array.__array_interface__["data"][0]
@@ -30,16 +35,7 @@ class Memory:
     them moved.
     """
 
-    __slots__ = (
-        "_regions",
-        "_storage",
-        "_words",
-        "arrays",
-        "counters",
-        "is_borrowed",
-        "is_shared",
-        "shape",
-    )
+    __slots__ = ("_storage", "arrays", "counters", "is_borrowed", "is_shared", "shape", "words")
 
     def __init__(
         self,
@@ -49,17 +45,21 @@ class Memory:
         words: list[int] | None = None,
     ):
         self.shape, self.arrays, self.counters = shape, arrays, counters
+        #: what a kernel is told of each array: its address, its room in entries, and 0
+        self.words = words_of(arrays) if words is None else words
         self.is_shared = self.is_borrowed = False
-        self._words = words
-        self._regions: list[tuple[int, int]] | None = None
         self._storage: list[dict[str, Any]] | None = None
 
     @classmethod
     def borrowed(
-        cls, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
+        cls,
+        shape: tuple[int, ...],
+        arrays: Sequence[np.ndarray],
+        counters: tuple[Any, ...],
+        words: list[int] | None = None,
     ) -> Memory:
         """Memory that is somebody else's."""
-        memory = cls(shape, arrays, counters)
+        memory = cls(shape, arrays, counters, words)
         memory.is_shared = memory.is_borrowed = True
         return memory
 
@@ -83,20 +83,10 @@ class Memory:
         memory._storage = views
         return memory
 
-    @property
-    def words(self) -> list[int]:
-        """What a kernel is told of each array: its address, its room in entries, and 0."""
-        if self._words is None:
-            self._words = [w for a in self.arrays for w in (address_of(a), a.size, 0)]
-        return self._words
-
-    @property
     def regions(self) -> list[tuple[int, int]]:
         """The first byte of each array that has any, and the byte behind its last."""
-        if self._regions is None:
-            starts = zip(self.words[::3], self.arrays, strict=True)
-            self._regions = [(at, at + array.nbytes) for at, array in starts if array.nbytes]
-        return self._regions
+        starts = zip(self.words[::3], self.arrays, strict=True)
+        return [(at, at + array.nbytes) for at, array in starts if array.nbytes]
 
     def storage(self, format: Level) -> list[dict[str, Any]]:
         """The arrays as far as they are in use, and the counters, in a dict for each level. They are
