@@ -94,7 +94,7 @@ def test_integers_at_fills(op: str) -> None:
         agree(call(op, "A[i]", "B[i]"), found, "false" if op == "<" else "0", pair == (0, 1))
 
 
-@pytest.mark.parametrize("op", ["&&", "||", "*"])
+@pytest.mark.parametrize("op", ["&&", "||", "*", "==", "<"])
 def test_patterns(op: str) -> None:
     """A pattern is true where it stores something and false elsewhere, both as structure."""
     pairs = list(itertools.product((True, False), (True, False, None)))
