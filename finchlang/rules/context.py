@@ -13,6 +13,7 @@ from finchlang.rules.engine import (
     Rule,
     State,
     Step,
+    accesses_in,
     bounded,
     find,
     find_all,
@@ -20,7 +21,7 @@ from finchlang.rules.engine import (
     with_bounds,
 )
 from finchlang.rules.prove import greater, lesser
-from finchlang.syntax import Node, Value
+from finchlang.syntax import Literal, Node, Value
 from finchlang.walk import substitute
 
 
@@ -78,6 +79,14 @@ class Context:
         """E[access(value, j...), ...] with the loop's body at coordinate i."""
         body = Context(self.term.body, self.holes).payload(*values) if values else self.term.body
         return substitute(body, {self.term.index: Value(i)})
+
+
+def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:
+    """E[access(x, j..., i)] with the first looplet of `kind` for x whose i has a value, and that i."""
+    for access in accesses_in(term):
+        if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
+            return Context(term, (access.tensor,)), access.indices[-1]
+    return None
 
 
 #: what a rule for looplets does: applied to E it gives what is left, or None

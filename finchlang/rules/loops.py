@@ -19,7 +19,7 @@ from finchlang.looplets import (
     Thunk,
 )
 from finchlang.rules.breaks import run_regions, triggers
-from finchlang.rules.context import Context, looplet_rule
+from finchlang.rules.context import Context, at_a_value, looplet_rule
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -31,7 +31,6 @@ from finchlang.rules.engine import (
     find_looplets,
     if_not_empty,
     is_at,
-    put_in,
     rewrite_accesses,
     rule,
     with_bounds,
@@ -48,7 +47,6 @@ from finchlang.syntax import (
     Declare,
     Define,
     Extent,
-    Literal,
     Loop,
     Node,
     Sieve,
@@ -108,26 +106,11 @@ def switch(machine: Machine, E: Context, state: State) -> Step:
 def lookup(machine: Machine, term: Node, state: State) -> Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
     ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
-    sites = [a for a in _bound_accesses(term) if isinstance(a.tensor, Lookup)]
-    if not sites:
+    found = at_a_value(term, Lookup)
+    if found is None:
         return None
-    found, at = sites[0].tensor, sites[0].indices[-1]
-    assert isinstance(found, Lookup)
-    payload = found.body(state.host, evaluate(at, state, machine))
-
-    def change(access: Access) -> Access:
-        if access.tensor is found and access.indices[-1] == at:
-            return put_in(access, payload, consume=True)
-        return access
-
-    return rewrite_accesses(change, term), state
-
-
-def _bound_accesses(term: Node) -> list[Access]:
-    """The accesses whose last index has a value."""
-    return [
-        a for a in accesses_in(term) if a.indices and isinstance(a.indices[-1], (Literal, Value))
-    ]
+    E, i = found
+    return E.payload(E.hole.body(state.host, evaluate(i, state, machine))), state
 
 
 @rule("AcceptRun", steps=("AcceptRun",))
@@ -140,10 +123,11 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     what it does b - a + 1 times, but for tensors of its own, which are declared anew each time. With
     an index that has a value, the run is that one coordinate."""
     host = state.host
-    site = next((a for a in _bound_accesses(term) if isinstance(a.tensor, AcceptRun)), None)
-    if site is not None:
-        at, writer = evaluate(site.indices[-1], state, machine), site.tensor
-        rest = Context(term, (writer,)).payload(writer.body(host, at, at))  # type: ignore[attr-defined]
+    point = at_a_value(term, AcceptRun)
+    if point is not None:
+        E, i = point
+        at = evaluate(i, state, machine)
+        rest = E.payload(E.hole.body(host, at, at))
         machine.tell("AcceptRun", lambda: (term, rest))
         return rest, state
     found = find_looplets(term)
