@@ -20,7 +20,8 @@ from finchlang.host.residual import ResidualHost
 from finchlang.looplets import Positions, Run, Sequence, Spike
 from finchlang.native import emit_ops
 from finchlang.rules import regions, simplify, steppers, table
-from finchlang.rules.engine import Machine, Rule, State, Step, find, put
+from finchlang.rules.context import find, put
+from finchlang.rules.engine import Machine, Rule, State, Step
 from finchlang.syntax import EMPTY, Loop, Node
 from finchlang.tensors import counted, sorted_positions
 

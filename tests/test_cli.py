@@ -16,6 +16,7 @@ from finchlang import agreement
 from finchlang import session as driver
 from finchlang.agreement import SEMANTICS as ENGINES
 from finchlang.repl.__main__ import main
+from finchlang.rules.table import RULES
 from finchlang.source import Bug, FinchError
 from finchlang.text.parse import parse_kernel
 
@@ -371,3 +372,36 @@ def test_output_that_takes_nothing_is_an_error(closed: bool, write) -> None:
     assert "I/O error" in done.stderr and "standard output" in done.stderr
     quiet = [*command[:-1], write("x = 1")]
     assert subprocess.run(f"{shlex.join(quiet)} >&-", shell=True, cwd=root).returncode == 0
+
+
+# ----------------------------------------------------------------------------- the semantics' steps
+
+UPPER_TRIANGLE = str(Path(__file__).parent.parent / "examples" / "upper_triangle.finch")
+#: the rules of Finch'25 Fig 18, in the order of its steps
+FIGURE_18 = (
+    *("Declare", "Unfurl", "Loop", "Lookup", "Unfurl", "Thunk", "Sequence", "Run", "Simplify"),
+    *("StepperSeek", "StepperNext", "Spike", "Simplify", "Assign", "Freeze"),
+)
+
+
+@pytest.mark.parametrize("options", [(), ("--staged",), ("--all",), ("--staged", "--all")])
+def test_trace_goes_through_the_steps_of_the_paper(options: tuple[str, ...], capsys) -> None:
+    assert main(["trace", "--rules", "paper", *options, UPPER_TRIANGLE]) == 0
+    shown = capsys.readouterr().out
+    names = iter(re.findall(r"^ *(?:\d+ )?([A-Z]\w+)(?: \[.*\])?(?:: its premise)?$", shown, re.M))
+    assert all(name in names for name in FIGURE_18)
+    assert bool(re.search(r"^ *\d+ Call$", shown, re.M)) == ("--all" in options)
+    assert len(re.findall(r"^ *\d+ Loop \[j = ", shown, re.M)) == (
+        1 if "--staged" in options else 4
+    )
+    residual = re.findall(r"^ *\| (.*)", shown, re.M)
+    assert bool(residual) == ("--staged" in options)
+    assert not residual or residual[-1] == "end"
+
+
+def test_rules_lists_the_table(capsys) -> None:
+    assert main(["rules"]) == 0
+    shown = re.findall(r"^(\d+) (\w+)(?: \(derived\))?$", capsys.readouterr().out, re.M)
+    assert [name for _, name in shown] == [rule.name for rule in RULES]
+    assert main(["trace", "--rules", "all-Loop", UPPER_TRIANGLE]) == 2
+    assert "Loop is no rule that can be left out" in capsys.readouterr().err

@@ -20,17 +20,8 @@ from finchlang.host.fold import add, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.normalize.types import type_of
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
-    accesses_in,
-    bounded,
-    drop,
-    if_not_empty,
-    rule,
-    with_bounds,
-)
+from finchlang.rules.context import accesses_in, bounded, with_bounds
+from finchlang.rules.engine import Machine, State, Step, drop, if_not_empty, rule
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (

@@ -9,16 +9,8 @@ from finchlang.host.fold import add, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Looplet, Positions, Regions, Stepper
 from finchlang.rules.breaks import run_regions, triggers
-from finchlang.rules.context import Context
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
-    bounded,
-    find_looplets,
-    put,
-    rule,
-)
+from finchlang.rules.context import Context, bounded, find_looplets, put
+from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Extent, Index, Loop, Node, Value

@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from finchlang.host.fold import compare, const
+from finchlang.host.fold import compare
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Looplet
 from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
-from finchlang.syntax import EMPTY, Access, Extent, Index, Literal, Loop, Node, Value
+from finchlang.syntax import EMPTY, Node
 from finchlang.tensors.level import TensorLike
-from finchlang.tensors.wrappers import release
 from finchlang.text.print import pretty
-from finchlang.types import Int64
-from finchlang.walk import map_children, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,108 +182,6 @@ class Machine:
         return run
 
 
-# ----------------------------------------------------------------------- places in a term (E[...])
-
-
-def find(term: Node, kind: type[Any]) -> Any:
-    """The first looplet of `kind` that stands in an access of `term`, or None."""
-    for access in accesses_in(term):
-        if isinstance(access.tensor, kind):
-            return access.tensor
-    return None
-
-
-def find_all(term: Node, kind: type[Any]) -> list[Any]:
-    """The looplets of `kind` in the accesses of `term`, each once, in order."""
-    found: dict[int, Any] = {}
-    for access in accesses_in(term):
-        if isinstance(access.tensor, kind):
-            found.setdefault(id(access.tensor), access.tensor)
-    return list(found.values())
-
-
-def find_looplets(term: Node) -> list[Looplet]:
-    return find_all(term, Looplet)
-
-
-def accesses_in(term: Node) -> tuple[Access, ...]:
-    """The accesses of a term, parents first. Each rule of the table asks about the same terms in
-    its turn, so answers are kept for a while."""
-    known = _known.get(id(term))
-    if known is not None:
-        return known[1]
-    found = tuple(node for node in walk(term) if isinstance(node, Access))
-    if len(_known) >= _REMEMBERED:
-        _known.clear()
-    _known[id(term)] = (term, found)
-    return found
-
-
-#: terms (kept, so that no other can have the same id) and their accesses
-_known: dict[int, tuple[Node, tuple[Access, ...]]] = {}
-_REMEMBERED = 4096
-
-
-def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:
-    """E[access] with `function` applied to each access, inner accesses first."""
-
-    def visit(node: Node) -> Node:
-        node = map_children(visit, node)
-        return function(node) if type(node) is Access else node
-
-    return visit(term)
-
-
-def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> Any:
-    """`term` with looplets (by id) replaced in all the accesses they stand in; with `consume`, what
-    is put there is payload: the access's last index has done its work and goes."""
-
-    def visit(node: Node) -> Node:
-        node = map_children(visit, node)
-        if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
-            return node
-        return put_in(node, new, consume)
-
-    return visit(term)
-
-
-def put_in(access: Access, new: Node, consume: bool) -> Access:
-    """`access` with what its looplet gives, a looplet again or payload."""
-    indices = access.indices[:-1] if consume else access.indices
-    captured = access.captured
-    if captured and not isinstance(new, Looplet):
-        new, captured = release(new, captured), ()
-    return Access(new, indices, span=access.span, type=access.type, captured=captured)
-
-
-def is_at(access: Access, index: Index) -> bool:
-    """Whether the last index of `access` is the loop index `index`."""
-    return bool(access.indices) and access.indices[-1] == index
-
-
-def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
-    """The evaluated extent of a loop, or None as long as it is not evaluated."""
-    extent = loop.extent
-    if not isinstance(extent, Extent):
-        return None
-    start, stop = _limit(extent.start), _limit(extent.stop)
-    return None if start is None or stop is None else (start, stop)
-
-
-def _limit(node: Node) -> Expr | None:
-    if isinstance(node, Value):
-        return node.expr if node.expr.type == Int64 else None
-    if isinstance(node, Literal) and type(node.value) is int:
-        return const(node.value, Int64)
-    return None
-
-
-def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:
-    """The loop over start..stop."""
-    extent = Extent(Value(start), Value(stop))
-    return Loop(loop.index, extent, loop.body if body is None else body, span=loop.span)
-
-
 def expect_mode(node: Node, tensor: TensorLike, mode: str, term: Node) -> None:
     """The premise e(mode(tns)) = mode, of the tensor that `node` stands for."""
     if tensor.mode != mode:
@@ -310,8 +204,3 @@ def if_not_empty(host: Host, start: Expr, stop: Expr, body: Any) -> None:
         body()
     elif not less_than(stop, start):
         host.branch(compare("le", start, stop), body)
-
-
-def bounded(term: Node) -> tuple[Expr, Expr] | None:
-    """The evaluated extent of a term that is a loop, else None."""
-    return bounds(term) if isinstance(term, Loop) else None

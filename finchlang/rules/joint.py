@@ -8,7 +8,8 @@ from functools import partial
 from finchlang.host.ir import Expr
 from finchlang.looplets import Choice
 from finchlang.rules.cases import Analysis, Cases, Outcome
-from finchlang.rules.engine import Machine, State, Step, put
+from finchlang.rules.context import put
+from finchlang.rules.engine import Machine, State, Step
 from finchlang.syntax import EMPTY, Access, Assign, Literal, Node
 from finchlang.walk import map_children
 

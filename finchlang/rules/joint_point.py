@@ -11,7 +11,8 @@ from finchlang.host.ir import Expr, Op, Var
 from finchlang.host.residual import ResidualHost
 from finchlang.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.rules.cases import Cases, Outcome, choice, disjunction
-from finchlang.rules.engine import Machine, State, Step, accesses_in, bounded, put
+from finchlang.rules.context import accesses_in, bounded, put
+from finchlang.rules.engine import Machine, State, Step
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
 from finchlang.rules.pieces import selected

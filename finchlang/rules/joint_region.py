@@ -10,7 +10,8 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Choice, Lookup, Run, Switch
 from finchlang.rules.cases import Cases, Outcome, choice, disjunction
-from finchlang.rules.engine import Step, accesses_in, is_at, put
+from finchlang.rules.context import accesses_in, is_at, put
+from finchlang.rules.engine import Step
 from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
 from finchlang.rules.pieces import choose, guarded
 from finchlang.syntax import Access, Assign, Call, Loop, Node

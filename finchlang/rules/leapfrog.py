@@ -9,16 +9,9 @@ from finchlang.host.fold import add, compare, conjunction, maximum
 from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import Jumper, Lookup, Steps
 from finchlang.rules.breaks import triggers
-from finchlang.rules.context import Context
+from finchlang.rules.context import Context, bounded, find_looplets
 from finchlang.rules.derived import skips_gaps
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
-    bounded,
-    find_looplets,
-    rule,
-)
+from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.syntax import EMPTY, Loop, Node
 

@@ -19,22 +19,19 @@ from finchlang.looplets import (
     Thunk,
 )
 from finchlang.rules.breaks import run_regions, triggers
-from finchlang.rules.context import Context, at_a_value, looplet_rule
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
+from finchlang.rules.context import (
+    Context,
     accesses_in,
+    at_a_value,
     bounded,
     bounds,
-    expect_mode,
     find_looplets,
-    if_not_empty,
     is_at,
+    looplet_rule,
     rewrite_accesses,
-    rule,
     with_bounds,
 )
+from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_empty, rule
 from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import repeat

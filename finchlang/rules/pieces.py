@@ -27,16 +27,8 @@ from finchlang.looplets import (
     set_end,
 )
 from finchlang.rules.cases import disjunction
-from finchlang.rules.engine import (
-    Machine,
-    State,
-    Step,
-    accesses_in,
-    bounded,
-    if_not_empty,
-    put,
-    rule,
-)
+from finchlang.rules.context import accesses_in, bounded, put
+from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.regions import shifted
 from finchlang.rules.simplify import simplify

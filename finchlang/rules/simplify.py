@@ -9,7 +9,8 @@ from typing import Any
 from finchlang.algebra import operator
 from finchlang.host.fold import ONE, add, compare, sub
 from finchlang.host.ir import Const, Expr
-from finchlang.rules.engine import Machine, State, Step, bounds, rule
+from finchlang.rules.context import bounds
+from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
 from finchlang.syntax import (

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from finchlang.algebra import OPERATORS, Operator, operator
 from finchlang.looplets import Lookup
 from finchlang.normalize.types import type_of
-from finchlang.rules.engine import Machine, State, Step, bounded, find_looplets, rule
+from finchlang.rules.context import bounded, find_looplets
+from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
 from finchlang.syntax import Assign, Call, Loop, Node
 from finchlang.walk import mentions

@@ -5,7 +5,8 @@ base rules tell all combinations of them apart."""
 from __future__ import annotations
 
 from finchlang.looplets import Choice, Spike
-from finchlang.rules.engine import Machine, State, Step, accesses_in, bounded, find_all, is_at, rule
+from finchlang.rules.context import accesses_in, bounded, find_all, is_at
+from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.joint_point import Point
 from finchlang.rules.joint_region import Region
 from finchlang.rules.regions import spike as spike_rule
