@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.script.show import LONGEST, kind_of
+from finchlang.script.show import kind_of
 from finchlang.script.values import is_number
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Call, Define, Let, Loop, Node, Variable
@@ -15,6 +15,9 @@ from finchlang.tensors.formats import MODES
 from finchlang.text.parse import parse_script
 from finchlang.types import Float64, foreign, promote, type_of_value
 from finchlang.walk import walk
+
+#: how many entries nested lists may have: few lists, each in the next twice, have very many
+MOST = 1 << 26
 
 
 @lru_cache(maxsize=1024)
@@ -46,13 +49,15 @@ def from_python(value: Any) -> Any:
 
 
 def _array(values: list[Any]) -> Any:
-    shape, entries = [len(values)], values
+    shape, entries, outer = [len(values)], values, {id(values)}
     while entries and all(type(entry) is list for entry in entries):
         if any(len(entry) != len(entries[0]) for entry in entries):
             raise FinchError("dimension", "the lists in a list are of different lengths")
         shape.append(len(entries[0]))
-        if len(shape) > MODES or len(entries) * shape[-1] > LONGEST:
-            raise FinchError("resource", "these lists are nested too deeply")
+        own = set(map(id, entries))
+        if len(shape) > MODES or own & outer or len(entries) * shape[-1] > MOST:
+            raise FinchError("resource", "these lists are nested too deeply, or in themselves")
+        outer |= own
         entries = [entry for inner in entries for entry in inner]
     numbers = [entry for entry in entries if is_number(entry)]
     if len(numbers) < len(entries):
