@@ -68,9 +68,68 @@ def test_a_pattern_written_in_order_is_not_sorted(order, unset, is_sorted: bool)
     places = {"k": np.array(order), "u": np.array(unset, np.int64), "a": again}
     given = {name: Tensor.from_numpy(array) for name, array in places.items()}
     for run in (kernel.interpret, kernel.run_residual, kernel.run_native):
-        C = Tensor(MAP, 7)
+        C = Tensor(MAP, 300)
         steps.append(run([{**given, "C": C}[name] for name in kernel.tensors], []))
         expected = sorted({*order} - {*unset} | {*again.tolist()})
         assert C.storage[0]["idx"].tolist() == [i - 1 for i in expected]
         assert np.flatnonzero(C.storage[0]["tbl"]).tolist() == [i - 1 for i in expected]
     assert ("sort" not in steps[0]) == ("sort" not in steps[1]) == is_sorted
+
+
+SIZE = 200
+MARKED = """
+    C .= {zero}
+    for i = _
+        C[k[i]] {one}
+    end
+    for i = _
+        C[u[i]] {other}
+    end
+"""
+WRITES = {
+    "Element(0)": {"zero": "0", "one": "+= 1", "other": "= 5"},
+    "Pattern()": {"zero": "false", "one": "= true", "other": "= false"},
+    "SparseByteMap(Element(0))": {"zero": "0", "one": "+= 1", "other": "= 5"},
+}
+
+
+@pytest.mark.parametrize("child", WRITES)
+@pytest.mark.parametrize("count", [0, 1, SIZE // 32 - 1, SIZE // 32, SIZE // 32 + 1, 40, 3 * SIZE])
+def test_few_places_and_many_are_listed_in_order(child: str, count: int) -> None:
+    """Many are found by looking at all; they may be written, and unset, again."""
+    rng = np.random.default_rng(count)
+    k, u = rng.integers(0, SIZE, count), rng.integers(0, SIZE, count // 3)
+    is_nested = child.startswith("Sparse")
+    text = MARKED.format(**WRITES[child])
+    if is_nested:
+        text = text.replace("C[", "C[1 + k[1] % 2, ") if count else text.replace("C[", "C[1, ")
+    format = parse_format(f"SparseByteMap({child})")
+    kernel = Kernel(parse_kernel(f"begin\n{text}\nend"), {**FORMATS, "C": format})
+    given = {"k": Tensor.from_numpy(k + 1), "u": Tensor.from_numpy(u + 1)}
+    wanted = np.zeros(SIZE, np.int64)
+    if child.startswith("Pattern"):
+        wanted[k], wanted[u] = 1, 0
+    else:
+        np.add.at(wanted, k, 1)
+        wanted[u] = 5
+    C = Tensor(format, *([2] if is_nested else []), SIZE)
+    for run in (kernel.interpret, kernel.run_residual, kernel.run_native):
+        run([{**given, "C": C}[name] for name in kernel.tensors], [])
+        found = C.to_numpy().max(axis=0) if is_nested else C.to_numpy()
+        np.testing.assert_array_equal(found, wanted)
+        outer = C.storage[0]
+        assert outer["idx"][: outer["stored"]].tolist() == np.flatnonzero(wanted).tolist()
+
+
+def test_one_fiber_of_several_lists_its_places() -> None:
+    """That its position is known does not make it the only one."""
+    k = np.arange(SIZE)[::-1]
+    kernel = Kernel(
+        parse_kernel("begin\n C .= 0\n for i = _\n C[k[i], 1] += 1\n end\n end"),
+        {"k": FORMATS["k"], "C": parse_format("Dense(SparseByteMap(Element(0)))")},
+    )
+    C = Tensor("Dense(SparseByteMap(Element(0)))", SIZE, 3)
+    given = {"k": Tensor.from_numpy(k + 1), "C": C}
+    for run in (kernel.interpret, kernel.run_residual, kernel.run_native):
+        run([given[name] for name in kernel.tensors], [])
+        np.testing.assert_array_equal(C.to_numpy()[:, 0], np.ones(SIZE))

@@ -130,7 +130,8 @@ class Listing:
                 self.loop(test, condition, body, depth)
             case ir.For(variable, start, stop, body):
                 span = f"{self.expr(start, True)}:{self.expr(stop, True)}"
-                self.line(depth, f"for {self.name(variable)} = {span}")
+                how = "  # step by step" if statement.is_plain else ""
+                self.line(depth, f"for {self.name(variable)} = {span}{how}")
                 self.code(body, depth + 1)
                 self.line(depth, "end")
             case _:

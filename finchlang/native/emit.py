@@ -366,10 +366,11 @@ class _Function(Spreading):
 
     def emit_sort(self, statement: ir.Sort) -> None:
         first, stop = self.value(statement.start), self.value(statement.stop)
-        (end,) = self.labels("end")
+        sort, end = self.labels("sort", "end")
         length = self.new(f"sub i64 {stop}, {first}")
-        self.declare("i64", "llvm.smax.i64", "i64, i64")
-        self.spend(self.new(f"call i64 @llvm.smax.i64(i64 {length}, i64 0)"))
+        self.choose(self.new(f"icmp sgt i64 {length}, 1"), sort, end)
+        self.start(sort)
+        self.spend(length)
         name = library.procedure_name(statement)
         effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
         self.module.declare("i32", name, "ptr, i64, i64", f"nounwind {effects}")

@@ -311,6 +311,11 @@ class Store:
         assert self.child_store is not None
         return self.child_store
 
+    @property
+    def is_outermost(self) -> bool:
+        """Whether this is the outermost level of a tensor that is written: it has a single fiber."""
+        return bool(self.size_cells)
+
     def stores(self) -> Iterator[Store]:
         """This store and those below it, down to the leaf's."""
         store: Store | None = self

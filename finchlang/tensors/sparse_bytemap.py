@@ -27,6 +27,11 @@ from finchlang.tensors.sorted_positions import (
 from finchlang.types import Bool, Int64, Type
 
 
+def _many(size: Expr) -> Expr:
+    """From so many of a fiber's places on, looking at all is as quick as sorting them."""
+    return op("shr", size, 5)
+
+
 @dataclass(frozen=True)
 class SparseByteMap(Level):
     """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at place p * size + i of `tbl` and of
@@ -74,6 +79,12 @@ class SparseByteMap(Level):
         host.set(store.width, size)
         host.set(store.fibers, ZERO)
         host.set(store.stored, ZERO)
+        self._make_room(host, store, size)
+
+    def _make_room(self, host: Host, store: Store, size: Expr) -> None:
+        """Room in the list for as many places as are written there."""
+        if store.is_outermost:
+            host.grow(store.idx, _many(size))
 
     def _each_listed(self, host: Host, store: Store, fibers: Expr, size: Expr, body: Any) -> None:
         """`body(q, place)` for each coordinate listed in read mode, with its place in `tbl`."""
@@ -116,19 +127,45 @@ class SparseByteMap(Level):
             sort()
             self._split_by_fiber(host, store, size, count)
 
-        if is_one and isinstance(self.lvl, Pattern):
-            host.grow(store.ptr, add(count, 1))
-            host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
+        def order() -> None:
+            if is_one and isinstance(self.lvl, Pattern):
+                host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
+            elif is_one:
+                sort()
+            else:
+                sort_and_split()
+
+        host.grow(store.ptr, add(count, 1))
+        if store.is_outermost:
+            is_dense = self._is_dense(host, store, size)
+            host.branch(is_dense, lambda: self._scan(host, store, size), order)
         else:
-            sort()
-            host.grow(store.ptr, add(count, 1))
-            if not is_one:
-                self._split_by_fiber(host, store, size, count)
+            order()
         if is_one:
             host.store(store.ptr, ZERO, ZERO)
             host.store(store.ptr, ONE, host.get(store.stored))
         host.set(store.fibers, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
+
+    def _is_dense(self, host: Host, store: Store, size: Expr) -> Expr:
+        """Whether so many of the places of a single fiber are listed that to look at all of them is
+        quicker than to sort those, and to foresee whether one more is new is hard: then no more of
+        them are listed before the fiber is frozen."""
+        return compare("ge", host.get(store.stored), _many(size))
+
+    def _scan(self, host: Host, store: Store, size: Expr) -> None:
+        """List what is set in the single fiber, in order."""
+        kept = host.cell(ZERO, "kept")
+        host.grow(store.idx, size)
+
+        def look(place: Expr) -> None:
+            k = host.get(kept)
+            host.store(store.idx, k, place)
+            is_set = host.load(store.tbl, place, "set")
+            host.set(kept, add(k, op("cast", is_set, type=Int64)))
+
+        host.count(ZERO, sub(size, 1), look, "place")
+        host.set(store.stored, host.get(kept))
 
     def _is_in_order(self, host: Host, store: Store) -> Expr:
         """Whether the listed places ascend, and all are set: as they are if they were written in
@@ -187,6 +224,7 @@ class SparseByteMap(Level):
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+        self._make_room(host, store, dims[-1])
         if count is not ONE:  # one fiber: coordinates are places already
             self.check_positions(host, mul(count, dims[-1]))
             self._each_listed(
@@ -249,7 +287,8 @@ class SparseByteMap(Level):
 
             def enlist() -> None:
                 q = host.get(store.stored)
-                host.grow(store.idx, add(q, 1))
+                if not store.is_outermost:
+                    host.grow(store.idx, add(q, 1))
                 host.store(store.idx, q, place)
                 host.store(store.tbl, place, TRUE)
                 host.set(store.stored, add(q, 1))
@@ -262,7 +301,18 @@ class SparseByteMap(Level):
 
             def epilogue(host: Host) -> None:
                 now = host.get(dirty)
-                host.branch(op("and", now, op("not", before)), unless_listed)
+
+                def mark() -> None:
+                    host.store(store.tbl, place, op("or", now, host.load(store.tbl, place, "set")))
+
+                def enlist_if_new() -> None:
+                    host.branch(op("and", now, op("not", before)), unless_listed)
+
+                if store.is_outermost:
+                    is_dense = self._is_dense(host, store, fiber.dims[-1])
+                    host.branch(is_dense, mark, enlist_if_new)
+                else:
+                    enlist_if_new()
                 if isinstance(self.lvl, Pattern):  # may have been overwritten with false
                     unset = op("and", before, op("not", now))
                     host.branch(unset, lambda: host.store(store.tbl, place, FALSE))
