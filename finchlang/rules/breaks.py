@@ -174,7 +174,9 @@ def early_break(machine: Machine, term: Node, state: State) -> Step | None:
             return Sieve(guards[node.target.tensor], node, span=node.span)
         return node
 
-    return replace(term, body=rewrite_bottom_up(guard, term.body)), state
+    rest = replace(term, body=rewrite_bottom_up(guard, term.body))
+    machine.tell(BREAK, lambda: (term, rest))
+    return rest, state
 
 
 def _grouped(found: list[Trigger]) -> list[list[Trigger]]:
