@@ -152,3 +152,28 @@ def test_passes_leave_other_programs_as_they_are() -> None:
 
     for residual in (samples.union(), samples.intersection()):
         assert lines(transform(residual)) == lines(residual)
+
+
+def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
+    """A sum in an array beside faults noted in a cell."""
+    s = samples.Sample("faults")
+    host = s.host
+    y, idx, x, n = s.buffer("y"), s.buffer("idx", Int64), s.buffer("x"), s.input("n")
+    fault = s.output(ZERO, "fault")
+
+    def entry(p: Expr) -> None:
+        i = host.load(idx, p)
+        within = host.let(op("min", i, 9))
+        host.set(fault, op("or", host.get(fault), op("xor", i, within)))
+        s.add_at(y, ZERO, host.load(x, within))
+
+    host.count(ZERO, op("sub", n, const(1)), entry)
+    laned = take_lanes(s.residual())
+    check(laned)
+    assert sum(isinstance(s, For) and s.is_plain for s in walk(laned.body)) == 2
+    for count in range(20):
+        for places in (np.arange(count) % 10, np.arange(count)):
+            arrays = [np.ones(1), places, np.arange(10.0)]
+            _, after, outputs = run_residual(laned, [a.copy() for a in arrays], [count])
+            _, wanted, faults = run_residual(s.residual(), [a.copy() for a in arrays], [count])
+            assert after[0] == wanted[0] and outputs == faults

@@ -23,9 +23,10 @@ from finchlang.host.ir import (
     While,
 )
 from finchlang.host.walk import mentions, walk
+from finchlang.types import Type
 
 #: what an accumulation by each operator may begin with; its parts may be combined in any order
-NEUTRAL = {"add": 0, "mul": 1}
+NEUTRAL = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,16 @@ class Accumulation:
     before: Load | Get
     after: Store | Set
     operator: str
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether one step waits hardly at all for the one before."""
+        return not self.type.is_float and self.operator != "mul"
+
+    @property
+    def type(self) -> Type:
+        """The type of what is accumulated."""
+        return self.before.variable.type
 
     @property
     def variable(self) -> Var:

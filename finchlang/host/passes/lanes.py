@@ -54,22 +54,21 @@ def take_lanes(residual: Residual) -> Residual:
 def _with_lanes(statements: tuple[Stmt, ...]) -> list[Stmt]:
     result: list[Stmt] = []
     for statement in statements:
-        found = _gathered(statement) if isinstance(statement, For) else None
-        if found is None:
-            result.append(statement)
-        else:
+        found = _gathered(statement) if isinstance(statement, For) else []
+        if found:
             assert isinstance(statement, For)
-            result += _in_cell(statement, found, result)
+            result += _in_cells(statement, found, result)
+        else:
+            result.append(statement)
     return result
 
 
-def _gathered(loop: For) -> Accumulation | None:
-    """What `loop` accumulates, if it does nothing else, and loads at places that it has loaded."""
+def _gathered(loop: For) -> list[Accumulation]:
+    """What `loop` accumulates (in one array at most), if it does nothing else, and loads at places
+    that it has loaded."""
     statements = loop.body.statements
     if loop.is_plain or not all(isinstance(s, (Let, Load, Store, Get, Set)) for s in statements):
-        return None
-    if sum(isinstance(s, (Store, Set)) for s in statements) != 1:
-        return None
+        return []
     loaded: set[Expr] = set()
 
     def depends(expr: Expr) -> bool:
@@ -81,78 +80,96 @@ def _gathered(loop: For) -> Accumulation | None:
             gathers |= depends(statement.index)
         if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
             loaded.add(statement.variable)
-    return next(accumulations(loop), None) if gathers else None
+    if not gathers:
+        return []
+    found = list(accumulations(loop))
+    writes = sum(isinstance(s, (Store, Set)) for s in statements)
+    in_arrays = sum(isinstance(f.before, Load) for f in found)
+    return found if len(found) == writes and in_arrays <= 1 else []
 
 
-def _in_cell(loop: For, found: Accumulation, before: list[Stmt]) -> list[Stmt]:
-    """`loop` with what it accumulates kept in a cell, and in lanes. If the last use of the array
+def _in_cells(loop: For, found: list[Accumulation], before: list[Stmt]) -> list[Stmt]:
+    """`loop` with all that it accumulates kept in cells, and in lanes. If the last use of the array
     entry among the statements `before` is to set it, that is not done: it is stored once."""
-    read, write = found.before, found.after
-    if isinstance(read, Get):
-        return _in_lanes(loop, found, read.cell)
-    assert isinstance(write, Store)
-    sum, result = Cell("sum", found.variable.type), Var("sum", found.variable.type)
+    cells = [f.before.cell if isinstance(f.before, Get) else Cell("sum", f.type) for f in found]
+    statements = _in_lanes(loop, list(zip(found, cells, strict=True)))
+    of_array = next((k for k, f in enumerate(found) if isinstance(f.before, Load)), None)
+    if of_array is None:
+        return statements
+    read, write, sum = found[of_array].before, found[of_array].after, cells[of_array]
+    assert isinstance(read, Load) and isinstance(write, Store)
+    result = Var("sum", sum.type)
+    store = [Get(result, sum), Store(write.buffer, write.index, result)]
     uses = [s for s in before if touches(s, read.buffer)]
     last = uses[-1] if uses else None
-    store = [Get(result, sum), Store(write.buffer, write.index, result)]
     if isinstance(last, Store) and last.index is write.index:
         before[:] = [s for s in before if s is not last]
-        return [Set(sum, last.value), *_in_lanes(loop, found, sum), *store]
-    entry = Var("entry", found.variable.type)
+        return [Set(sum, last.value), *statements, *store]
+    entry = Var("entry", sum.type)
     load = [Load(entry, read.buffer, read.index), Set(sum, entry)]
-    body = Code((*load, *_in_lanes(loop, found, sum), *store))
-    return [If(compare("le", loop.start, loop.stop), body, Code(()))]
+    is_entered = compare("le", loop.start, loop.stop)
+    return [If(is_entered, Code((*load, *statements, *store)), Code(()))]
 
 
-def _in_lanes(loop: For, found: Accumulation, sum: Cell) -> list[Stmt]:
-    """`loop`, which accumulates in `sum`: as many steps as fill all lanes, and then the rest."""
+#: accumulations, each with the cell that it is to be in
+Sums = Sequence[tuple[Accumulation, Cell]]
+
+
+def _in_lanes(loop: For, sums: Sums) -> list[Stmt]:
+    """`loop`, which accumulates in cells: as many steps as fill all lanes, and then the rest."""
     rest, first = Cell("rest", Int64), Var("first", Int64)
     count = sub(add(loop.stop, 1), loop.start)
-    values: dict[Expr, Expr] = {}
     return [
         Set(rest, loop.start),
-        If(compare("ge", count, LANES), _whole_groups(loop, found, sum, rest, count), Code(())),
+        If(compare("ge", count, LANES), _whole_groups(loop, sums, rest, count), Code(())),
         Get(first, rest),
-        replace(loop, start=first, body=_step(loop, found, sum, values), is_plain=True),
+        replace(loop, start=first, body=Code(tuple(_step(loop, sums, {}))), is_plain=True),
     ]
 
 
-def _step(loop: For, found: Accumulation, sum: Cell, values: dict[Expr, Expr]) -> Code:
-    """A step of `loop` that accumulates in `sum`, with `values` in place of variables."""
-    statements: list[Stmt] = []
-    for statement in loop.body.statements:
-        if statement is found.before:
-            statement = Get(found.variable, sum)
-        elif statement is found.after:
-            statement = Set(sum, found.after.value)
-        statements += instance((statement,), values)
-    return Code(tuple(statements))
+def _step(loop: For, sums: Sums, values: dict[Expr, Expr]) -> list[Stmt]:
+    """A step of `loop` that accumulates in these cells, with `values` in place of variables."""
+    changes: dict[int, Stmt] = {}
+    for found, cell in sums:
+        changes[id(found.before)] = Get(found.variable, cell)
+        changes[id(found.after)] = Set(cell, found.after.value)
+    return instance((changes.get(id(s), s) for s in loop.body.statements), values)
 
 
-def _whole_groups(loop: For, found: Accumulation, sum: Cell, rest: Cell, count: Expr) -> Code:
+def _whole_groups(loop: For, sums: Sums, rest: Cell, count: Expr) -> Code:
     """As many groups of LANES steps as there are, from the first one on; `rest` is set to where they
-    end."""
-    type, operator = sum.type, found.operator
-    parts = [Cell(f"part{lane}", type) for lane in range(LANES)]
+    end. What is slow to accumulate has a part in each lane."""
     groups, group = Var("groups", Int64), Var("group", Int64)
     first = add(loop.start, mul(group, LANES))
+    parts = {
+        cell: [Cell(f"{cell}_{lane}", cell.type) for lane in range(LANES)]
+        for found, cell in sums
+        if not found.is_quick
+    }
     steps: list[Stmt] = []
-    for lane, part in enumerate(parts):
-        steps += _step(loop, found, part, {loop.variable: add(first, lane)}).statements
-    totals = [Var(f"total{lane}", type) for lane in range(LANES)]
-    before = Var("before", type)
-    neutral = const(NEUTRAL[operator], type)
-    return Code(
-        (
-            *(Set(part, neutral) for part in parts),
-            Let(groups, op("shr", count, LANES.bit_length() - 1)),
-            For(group, ZERO, sub(groups, 1), Code(tuple(steps)), is_plain=True),
-            *(Get(total, part) for total, part in zip(totals, parts, strict=True)),
-            Get(before, sum),
-            Set(sum, op(operator, before, _pairwise(operator, totals))),
-            Set(rest, add(loop.start, mul(groups, LANES))),
-        )
+    for lane in range(LANES):
+        own = [(found, parts[cell][lane] if cell in parts else cell) for found, cell in sums]
+        steps += _step(loop, own, {loop.variable: add(first, lane)})
+    begin: list[Stmt] = []
+    end: list[Stmt] = []
+    for found, cell in sums:
+        if cell in parts:
+            neutral = const(NEUTRAL[found.operator], cell.type)
+            begin += [Set(part, neutral) for part in parts[cell]]
+            end += _combined(found.operator, cell, parts[cell])
+    loops = (
+        Let(groups, op("shr", count, LANES.bit_length() - 1)),
+        For(group, ZERO, sub(groups, 1), Code(tuple(steps)), is_plain=True),
     )
+    return Code((*begin, *loops, *end, Set(rest, add(loop.start, mul(groups, LANES)))))
+
+
+def _combined(operator: str, cell: Cell, parts: Sequence[Cell]) -> list[Stmt]:
+    """`cell` with its parts."""
+    before, totals = Var("before", cell.type), [Var("part", cell.type) for _ in parts]
+    total = op(operator, before, _pairwise(operator, totals))
+    gets = [Get(total, part) for total, part in zip(totals, parts, strict=True)]
+    return [*gets, Get(before, cell), Set(cell, total)]
 
 
 def _pairwise(operator: str, exprs: Sequence[Expr]) -> Expr:
