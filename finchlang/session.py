@@ -12,8 +12,8 @@ from finchlang.denote.denotation import denote
 from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
-from finchlang.run.arguments import Argument, check_apart, check_writable, memory_of
-from finchlang.run.call import one_call_at_a_time
+from finchlang.run.arguments import Argument, memory_of
+from finchlang.run.call import check_apart, check_writable, one_call_at_a_time
 from finchlang.run.kernel import CallSite, Described, Formats, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker

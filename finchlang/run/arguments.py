@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 from weakref import ref
 
 import numpy as np
 import scipy.sparse
 
-from finchlang.disk_cache import default_cache
-from finchlang.native.jit import address_finder as _address
-from finchlang.native.jit import compile_residual
-from finchlang.native.kernel import NativeKernel
+from finchlang.native.foreign import address_of, copy_check, order_check
 from finchlang.normalize import Format
-from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, over_parts
-from finchlang.tensors.borrowed_list import order_check
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
-from finchlang.types import type_of_dtype, type_of_value
+from finchlang.types import type_of_value
 
 Regions = Sequence[tuple[int, int]]
 
@@ -215,20 +210,23 @@ def _layout(dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -
 
 
 class MatrixArgument(Argument):
-    """A CSC or CSR matrix of SciPy, whose arrays are used in place. What a kernel makes of it is put
-    into arrays of its own, which become the matrix's."""
+    """A CSC or CSR matrix of SciPy: its values are used in place, what kernels index by is a copy. What
+    a kernel makes of it is put into arrays of its own, which become the matrix's."""
 
-    __slots__ = ("_facts",)
+    __slots__ = ("_known",)
     takes_memory = True
 
     def __init__(self, value: Any, known: _Known):
         self.value = self.owner = value
         self.format, self.memory, self.regions = known.format, known.memory, known.regions
-        self._facts = known.facts
+        self._known = known
 
     @property
     def is_current(self) -> bool:
-        return _facts(self.value) == self._facts
+        return self._known.is_current(self.value)
+
+    def arrays(self) -> Sequence[np.ndarray]:
+        return [getattr(self.value, name) for name in ("indptr", "indices", "data")]
 
     def commit(self, memory: Memory) -> Any:
         matrix, is_by_rows = self.value, isinstance(self.format, Swizzled)
@@ -262,15 +260,39 @@ class ConvertedArgument(Argument):
         return type(self.value)(made.to_scipy())
 
 
-class _Known(NamedTuple):
-    """A SciPy matrix that was found in order: what it was then. Its arrays are kept as long as it is,
-    so that others do not get their identities."""
+#: So many of a matrix's indices are compared with their copy at a call, the next ones at the next, and
+#: so many of the last at each.
+COMPARED, LAST = 8192, 64
 
-    matrix: ref
-    facts: tuple[Any, ...]
-    format: Format
-    memory: Memory
-    regions: Regions
+
+class _Known:
+    """A SciPy matrix that was found in order, as it was then."""
+
+    def __init__(self, matrix: Any, facts: tuple[Any, ...]):
+        key = id(matrix)
+        self.matrix = ref(matrix, lambda _: _known.pop(key, None))
+        self.facts = facts
+        self.format, self.memory = over_parts(matrix)
+        words = self.memory.words
+        end = words[6] + self.memory.arrays[2].nbytes
+        self.regions: Regions = ((words[6], end),) if end > words[6] else ()
+        self._words = [facts[0], facts[6], 0, facts[1], facts[7], 0, *words[:6]]
+        self._check = copy_check(matrix.indices.dtype)
+        self._from = 0
+
+    def is_current(self, matrix: Any) -> bool:
+        """Whether the matrix is in the memory that it was, with the same indices as far as they are
+        compared at this call."""
+        if _facts(matrix) != self.facts:
+            return False
+        words = self._words
+        ptr_size, idx_size = words[7], words[10]
+        first = self._from
+        stop = first + COMPARED
+        self._from = stop if stop < max(ptr_size, idx_size) else 0
+        bounds = [first, min(stop, ptr_size), first, min(stop, idx_size)]
+        bounds += max(0, idx_size - LAST), idx_size
+        return self._check.call(list(words), bounds)[0]
 
 
 #: by the identity of the matrices; each is looked at again at each call
@@ -279,7 +301,7 @@ _known: dict[int, _Known] = {}
 
 def _describe_matrix(matrix: Any) -> Argument:
     known = _known.get(id(matrix))
-    if known is not None and known.matrix() is matrix and _facts(matrix) == known.facts:
+    if known is not None and known.matrix() is matrix and known.is_current(matrix):
         return MatrixArgument(matrix, known)
     if matrix.format not in ("csc", "csr") or matrix.ndim != 2:
         return _converted(matrix)
@@ -287,13 +309,9 @@ def _describe_matrix(matrix: Any) -> Argument:
     if not facts or not _is_in_order(matrix, facts):
         converted = _converted(matrix)
         facts = _facts(matrix)
-        if list(facts[:3]) != converted.memory.words[::3]:
+        if not facts or facts[2] != converted.memory.words[6]:
             return converted
-    words = [facts[0], facts[6], 0, facts[1], facts[7], 0, facts[2], facts[8], 0]
-    format, memory = over_parts(matrix, words)
-    key = id(matrix)
-    forget = ref(matrix, lambda _: _known.pop(key, None))
-    known = _known[key] = _Known(forget, facts, format, memory, memory.regions())
+    known = _known[id(matrix)] = _Known(matrix, facts)
     return MatrixArgument(matrix, known)
 
 
@@ -316,18 +334,11 @@ def _is_in_order(matrix: Any, facts: tuple[Any, ...]) -> bool:
         return False
     words = [facts[0], facts[6], 0, facts[1], facts[7], 0]
     room = min(facts[7], facts[8])
-    return _order_check(idx.dtype).call(words, [fibers, size, room])[0]
+    return order_check(idx.dtype).call(words, [fibers, size, room])[0]
 
 
 #: the types of indices that SciPy has
 _INDICES = frozenset((np.dtype(np.int32), np.dtype(np.int64)))
-
-
-@cache
-def _order_check(index: np.dtype) -> NativeKernel:
-    type = type_of_dtype(index)
-    assert type is not None
-    return compile_residual(order_check(type), default_cache())
 
 
 def _facts(matrix: Any) -> tuple[Any, ...]:
@@ -343,14 +354,6 @@ def _facts(matrix: Any) -> tuple[Any, ...]:
         *(ptr.dtype, idx.dtype, val.dtype, own.get("_shape"), own.get("_has_sorted_indices")),
         own.get("_has_canonical_format"),
     )
-
-
-def address_of(array: np.ndarray) -> int:
-    """Where an array is in memory now."""
-    try:
-        return _address()(array)
-    except (BufferError, ValueError):  # of a type that has no buffers
-        return array.__array_interface__["data"][0]
 
 
 def _is_same_memory(array: np.ndarray, other: np.ndarray) -> bool:
@@ -403,47 +406,3 @@ def memory_of(dense: Any, argument: Argument) -> Memory:
     if isinstance(level, Swizzled):
         dense, level = dense.transpose([p - 1 for p in level.permutation]), level.level
     return Tensor.from_numpy(dense, level).memory
-
-
-def check_writable(
-    names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
-) -> None:
-    """Check that what a kernel writes may be written; `written` are the places of the tensors that it
-    writes. Raises FinchError of kind "type" for a read-only array."""
-    for at in written:
-        if not tensors[at].is_writable:
-            hint = f"{names[at]} = copy({names[at]}) makes one of its own"
-            message = f"{names[at]} is a read-only array, and the kernel writes it"
-            raise FinchError("type", message, None, hint)
-
-
-def check_apart(names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]) -> None:
-    """Check that nothing a kernel writes is something that it has by another name, too. Raises
-    FinchError of kind "life cycle" for shared memory."""
-    regions: list[tuple[int, int]] = []
-    for tensor in tensors:
-        regions += tensor.regions
-    regions.sort()
-    end, is_apart = 0, len({id(tensor.owner) for tensor in tensors}) == len(tensors)
-    for start, stop in regions:
-        if start < end:
-            is_apart = False
-        end = stop
-    if is_apart:
-        return
-    for at in written:
-        for other, tensor in enumerate(tensors):
-            if other != at:
-                _check_apart(names[at], tensors[at], names[other], tensor)
-
-
-def _check_apart(name: str, written: Argument, other: str, argument: Argument) -> None:
-    is_same = written.owner is argument.owner
-    if is_same or _share(written.arrays(), argument.arrays()):
-        what = "the same tensor" if is_same else "views of the same memory"
-        message = f"{name} and {other} are {what}, and the kernel writes it"
-        raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
-
-
-def _share(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    return any(np.may_share_memory(a, b) and np.shares_memory(a, b) for a in some for b in others)

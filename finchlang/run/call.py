@@ -1,4 +1,5 @@
-"""A native call: fill in what the kernel is given, run it, and take what it made or undo it."""
+"""A call: check that what it writes may be written, fill in what the kernel is given, run it, and take
+what it made or undo it."""
 
 from __future__ import annotations
 
@@ -7,12 +8,58 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from finchlang.native.kernel import NativeKernel
 from finchlang.run.arguments import Argument
 from finchlang.run.undo import Output, Undoing
 from finchlang.source import FinchError
 from finchlang.tensors.bind import Bound
 from finchlang.tensors.memory import Memory
+
+
+def check_writable(
+    names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
+) -> None:
+    """Check that what a kernel writes may be written; `written` are the places of the tensors that it
+    writes. Raises FinchError of kind "type" for a read-only array."""
+    for at in written:
+        if not tensors[at].is_writable:
+            hint = f"{names[at]} = copy({names[at]}) makes one of its own"
+            message = f"{names[at]} is a read-only array, and the kernel writes it"
+            raise FinchError("type", message, None, hint)
+
+
+def check_apart(names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]) -> None:
+    """Check that nothing a kernel writes is something that it has by another name, too. Raises
+    FinchError of kind "life cycle" for shared memory."""
+    regions: list[tuple[int, int]] = []
+    for tensor in tensors:
+        regions += tensor.regions
+    regions.sort()
+    end, is_apart = 0, len({id(tensor.owner) for tensor in tensors}) == len(tensors)
+    for start, stop in regions:
+        if start < end:
+            is_apart = False
+        end = stop
+    if is_apart:
+        return
+    for at in written:
+        for other, tensor in enumerate(tensors):
+            if other != at:
+                _check_apart(names[at], tensors[at], names[other], tensor)
+
+
+def _check_apart(name: str, written: Argument, other: str, argument: Argument) -> None:
+    is_same = written.owner is argument.owner
+    if is_same or _share(written.arrays(), argument.arrays()):
+        what = "the same tensor" if is_same else "views of the same memory"
+        message = f"{name} and {other} are {what}, and the kernel writes it"
+        raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
+
+
+def _share(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
+    return any(np.may_share_memory(a, b) and np.shares_memory(a, b) for a in some for b in others)
 
 
 class _OneAtATime:

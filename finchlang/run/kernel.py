@@ -24,8 +24,8 @@ from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.run.arguments import Argument, TensorArgument, check_apart, check_writable, describe
-from finchlang.run.call import NativeCall
+from finchlang.run.arguments import Argument, TensorArgument, describe
+from finchlang.run.call import NativeCall, check_apart, check_writable
 from finchlang.run.compile_cache import Record, Signature, place_of, signature_of
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
@@ -101,8 +101,6 @@ class Kernel:
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
         state = State.before(host, {bound.name: bound.fiber for bound in self.bounds})
         Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
-        for bound in self.bounds:
-            bound.leave(host)
 
     @cached_property
     def residual(self) -> Residual:

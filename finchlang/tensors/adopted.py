@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.source import FinchError
-from finchlang.tensors.borrowed_list import BorrowedList
+from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
@@ -86,14 +86,16 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     return body if level is format else SwizzledTensor(body, (2, 1))
 
 
-def over_parts(matrix: Any, words: list[int] | None = None) -> tuple[Format, Memory]:
+def over_parts(matrix: Any) -> tuple[Format, Memory]:
     """The format of a CSC or CSR matrix whose arrays are in order and of types that tensors have, and
-    the memory of these arrays; `words` if it is known where they are."""
+    its memory: what kernels index by is a copy, which nobody else can change; the values are the
+    matrix's own."""
     is_by_rows = matrix.format == "csr"
     rows, fibers = matrix.shape[::-1] if is_by_rows else matrix.shape
-    arrays = matrix.indptr, matrix.indices, matrix.data
-    room = min(len(matrix.indices), len(matrix.data)) if rows else 0
-    memory = Memory.borrowed((rows, fibers), arrays, (room,), words)
+    ptr = aligned_copy(matrix.indptr[: fibers + 1])
+    stored = int(ptr[-1])
+    arrays = ptr, aligned_copy(matrix.indices[:stored]), matrix.data
+    memory = Memory.borrowed((rows, fibers), arrays, (stored,))
     return _format_of_parts(matrix.data.dtype, matrix.indices.dtype, is_by_rows), memory
 
 
@@ -103,7 +105,7 @@ def _format_of_parts(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Form
     if element is None:
         raise FinchError("type", f"matrices of {dtype} have no element type here")
     leaf = Element(typed_literal(0, element))
-    level = Dense(BorrowedList(leaf, type_of_dtype(index) or Int64))
+    level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
     return Swizzled(level, (2, 1)) if is_by_rows else level
 
 

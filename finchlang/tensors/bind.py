@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from finchlang.host.fold import ZERO, compare
+from finchlang.host.fold import ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Var
 from finchlang.tensors.level import Fiber, Level, Store
 from finchlang.tensors.memory import Memory
 from finchlang.types import Int64
-
-_FAULT = "the indices of {} are out of range or do not ascend: they were changed in place"
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +26,6 @@ class Bound:
     outputs: tuple[Cell, ...]
     counters: tuple[tuple[Cell, Var], ...]
     written: bool
-    faults: tuple[Cell, ...] = ()
 
     @property
     def given_counters(self) -> int:
@@ -46,17 +43,6 @@ class Bound:
                 host.set(cell, variable)
         for cell, variable in self.counters:
             host.set(cell, variable)
-        for fault in self.faults:
-            host.set(fault, ZERO)
-
-    def leave(self, host: Host) -> None:
-        """Fail if borrowed arrays were found to hold what they must not."""
-        for fault in self.faults:
-
-            def fail() -> None:
-                host.fail("bounds", _FAULT.format(self.name))
-
-            host.branch(compare("ne", host.get(fault), ZERO), fail)
 
 
 def bind(name: str, level: Level, written: bool) -> Bound:
@@ -66,7 +52,6 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     outputs = [Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
     buffers: list[Buffer] = []
     counters: list[tuple[Cell, Var]] = []
-    faults: list[Cell] = []
     stores: list[tuple[Level, dict[str, Buffer], dict[str, Cell]]] = []
     mode = order
     for part in level.levels():
@@ -76,13 +61,10 @@ def bind(name: str, level: Level, written: bool) -> Bound:
         cells: dict[str, Cell] = {}
         for counter, type in part.counters:
             # what a tensor that is only read has counted is seen in its arrays
-            if written or part.is_leaf or part.is_borrowed:
+            if written or part.is_leaf:
                 label = f"{name}_{counter}{suffix}"
                 cells[counter] = Cell(label, type or part.own_type)
                 counters.append((cells[counter], Var(label, type or part.own_type)))
-        if part.is_borrowed:
-            cells["fault"] = Cell(f"{name}_fault{suffix}", Int64)
-            faults.append(cells["fault"])
         buffers.extend(own.values())
         stores.append((part, own, cells))
     store: Store | None = None
@@ -94,5 +76,6 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     inputs_all = (*inputs, *(v for _, v in counters))
     outputs_all = (*outputs, *(c for c, _ in counters)) if written else ()
     fiber = Fiber(store, tuple(inputs), ZERO)
-    given = tuple(buffers), inputs_all, outputs_all, tuple(counters)
-    return Bound(name, level, fiber, *given, written, tuple(faults))
+    return Bound(
+        name, level, fiber, tuple(buffers), inputs_all, outputs_all, tuple(counters), written
+    )

@@ -52,9 +52,6 @@ class Level:
     clears_entries: ClassVar[bool] = False
     #: whether sizes and counters tell how much of each array of a frozen tensor is in use
     counts_lengths: ClassVar[bool] = True
-    #: whether its arrays may change at any time, so that nothing is indexed by what they hold unless
-    #: it was seen to be in range; then there is a cell `fault`, and `stored` says how many entries
-    is_borrowed: ClassVar[bool] = False
     is_leaf: ClassVar[bool] = False
     #: whether reading a leaf gives structure (a looplet), which loops around should know of
     is_structured: ClassVar[bool] = False

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.fold import FALSE, ONE, ZERO, add, compare, maximum, minimum, op, sub
+from finchlang.host.fold import FALSE, ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import (
@@ -34,54 +34,16 @@ ChildPosition = Callable[[Expr, Expr], Expr]
 def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
     """The positions in `idx` that belong to `fiber`: from the first up to, not including, the second."""
     ptr = fiber.store.ptr
-    if not fiber.level.is_borrowed:
-        start = host.load(ptr, fiber.position, "start", Int64, lower=ZERO)
-        return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
-    room = host.get(fiber.store.stored, lower=ZERO)
-    first = host.load(ptr, fiber.position, "start", Int64)
-    start = _within(host, fiber, first, ZERO, room, "start")
-    after = host.load(ptr, add(fiber.position, 1), "stop", Int64)
-    return start, _within(host, fiber, after, start, room, "stop")
-
-
-def _check_order(host: Host, fiber: Fiber, q: Expr, stop: Expr) -> None:
-    """Note a fault if the coordinate at q + 1, before `stop`, is none behind that at q."""
-    if not fiber.level.is_borrowed:
-        return
-    idx, fault = fiber.store.idx, fiber.store.counters["fault"]
-
-    def check() -> None:
-        here, next = host.load(idx, q, "i", Int64), host.load(idx, add(q, 1), "j", Int64)
-        behind = op("cast", compare("le", next, here), type=Int64)
-        host.set(fault, op("or", host.get(fault), behind))
-
-    host.branch(compare("lt", add(q, 1), stop), check)
-
-
-def load_index(host: Host, fiber: Fiber, q: Expr, size: Expr, upper: Expr | None = None) -> Expr:
-    """The coordinate (from 0) at position q of `idx`, in a dimension of `size`; `upper` if more is
-    known of it."""
-    if not fiber.level.is_borrowed:
-        return host.load(fiber.store.idx, q, "i", Int64, lower=ZERO, upper=upper)
-    found = host.load(fiber.store.idx, q, "i", Int64)
-    return _within(host, fiber, found, ZERO, sub(size, 1), "i")
-
-
-def _within(host: Host, fiber: Fiber, found: Expr, low: Expr, high: Expr, name: str) -> Expr:
-    """`found`, or the nearest in low..high, and a fault noted. The bits that differ are noted, so that
-    loops with this in them have no branch, and are vectorised."""
-    value = host.let(maximum(minimum(found, high), low), name, lower=low, upper=high)
-    fault = fiber.store.counters["fault"]
-    host.set(fault, op("or", host.get(fault), op("xor", found, value)))
-    return value
+    start = host.load(ptr, fiber.position, "start", Int64, lower=ZERO)
+    return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
 
 
 def load_last(host: Host, fiber: Fiber, start: Expr, stop: Expr, size: Expr) -> Expr:
     """The last coordinate (from 1) in `idx` from start to stop - 1; 0 if there is none."""
-    last = host.cell(ZERO, "last")
+    last, idx = host.cell(ZERO, "last"), fiber.store.idx
     host.branch(
         compare("lt", start, stop),
-        lambda: host.set(last, add(load_index(host, fiber, sub(stop, 1), size), 1)),
+        lambda: host.set(last, add(host.load(idx, sub(stop, 1), "i", Int64), 1)),
     )
     return host.get(last, lower=ZERO, upper=size)
 
@@ -98,27 +60,20 @@ def unfurl_sorted(
     def preamble(host: Host) -> tuple[Node, None]:
         start, stop = load_range(host, fiber)
         last = load_last(host, fiber, start, stop, size)
-        steps = _steps(host, kind, fiber, start, stop, last, size, child)
+        steps = _steps(host, kind, fiber, start, stop, last, child)
         return Sequence((Phase(steps, stop=last), Phase(Run(fiber.level.fill)))), None
 
     return Thunk(preamble)
 
 
 def _steps(
-    host: Host,
-    kind: Any,
-    fiber: Fiber,
-    start: Expr,
-    stop: Expr,
-    last: Expr,
-    size: Expr,
-    child: ChildPosition,
+    host: Host, kind: Any, fiber: Fiber, start: Expr, stop: Expr, last: Expr, child: ChildPosition
 ) -> Node:
     idx, fill = fiber.store.idx, fiber.level.fill
     cell = host.cell(start, "q")
 
     def coordinate(host: Host, q: Expr) -> Expr:
-        return add(load_index(host, fiber, q, size, sub(last, 1)), 1)
+        return add(host.load(idx, q, "i", Int64, lower=ZERO, upper=sub(last, 1)), 1)
 
     def tail(host: Host, q: Expr) -> Node:
         return fiber.child(child(q, coordinate(host, q)))
@@ -129,15 +84,11 @@ def _steps(
     def body(host: Host) -> Node:
         return Thunk(lambda host: (Spike(fill, tail(host, host.get(cell)), is_stored=True), None))
 
-    def advance(host: Host) -> None:
-        _check_order(host, fiber, host.get(cell), stop)
-        host.set(cell, add(host.get(cell), 1))
-
     return kind(
         seek=seek,
         stride=lambda host: coordinate(host, host.get(cell)),
         body=body,
-        next=advance,
+        next=lambda host: host.set(cell, add(host.get(cell), 1)),
         last=last,
         positions=Positions(
             start,
