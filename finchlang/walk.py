@@ -94,7 +94,7 @@ def substitute(node: Node, bindings: dict[Node, Node]) -> Any:
     Names are unique after the scopes pass, so nothing can be captured; a binder of the same name
     nevertheless shadows it.
     """
-    if node in bindings and isinstance(node, (Index, Variable)):
+    if isinstance(node, (Index, Variable)) and node in bindings:  # hashing others is slow
         return bindings[node]
     if isinstance(node, Loop) and node.index in bindings:
         rest = {k: v for k, v in bindings.items() if k != node.index}

@@ -48,7 +48,7 @@ def applied(program: str, tensors: dict[str, Any], which: str = "all") -> Counte
     found: Counter[str] = Counter()
     formats = {name: t.format for name, t in tensors.items()}
     staged = Kernel(parse_kernel(f"begin\n{program}\nend"), formats, which)
-    staged._run_rules(ResidualHost(), lambda name, before, after, depth: found.update([name]))
+    staged.run_rules(ResidualHost(), lambda step: found.update([step.name]))
     return found
 
 
@@ -89,6 +89,19 @@ def test_pieces_are_for_four_and_more() -> None:
     assert applied(kernel(3), vectors(3))["Pieces"] == 0
     assert applied(kernel(4), vectors(4))["Pieces"] == 1
     assert applied(kernel(4, join=" * "), vectors(4))["Pieces"] == 0
+
+
+def test_overlap_is_for_long_products() -> None:
+    """The sequences of eight operands are cut together, and it is asked once whether all end."""
+    names = "ABDEFGHJ"
+    tensors = {
+        n: tensor(VECTORS[k % 2 * 5], "SparseList(Element(0.0))") for k, n in enumerate(names)
+    }
+    tensors["C"] = Tensor("SparseList(Element(0.0))", 7)
+    program = f"C .= 0; for i=_ C[i] = {' * '.join(f'{n}[i]' for n in names)} end"
+    found = applied(program, tensors)
+    assert found["Overlap"] == 1 and found["Sequence"] == 0 and found["Union"] == 1
+    np.testing.assert_array_equal(result(program, tensors), VECTORS[0] ** 4)
 
 
 EVERY = (

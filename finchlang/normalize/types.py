@@ -155,15 +155,33 @@ def type_of(node: Node) -> Type | None:
             return node.type
         case Call(Variable("size"), _):
             return Int64
-        case Call(function, args):
-            row = operator(function)
-            types = [t for t in map(type_of, args) if t is not None]
-            if row is None or not types:
-                return None
-            if len(types) < len(args):  # `missing` among them
-                return types[-1] if row.lazy_missing else None
-            return _type_of_result(row.build, *types)
+        case Call():
+            return _type_of_call(node)
     return None
+
+
+def _type_of_call(node: Call) -> Type | None:
+    """The type of a call, found once: rules ask for it at each level of a long expression."""
+    known = _types.get(id(node))
+    if known is not None:
+        return known[1]
+    row = operator(node.op)
+    types = [t for t in map(type_of, node.args) if t is not None]
+    found = None
+    if row is not None and types:
+        if len(types) == len(node.args):
+            found = _type_of_result(row.build, *types)
+        elif row.lazy_missing:  # `missing` among them
+            found = types[-1]
+    if len(_types) >= _REMEMBERED:
+        _types.clear()
+    _types[id(node)] = (node, found)
+    return found
+
+
+#: calls (kept, so that no other can have the same id) and their types
+_types: dict[int, tuple[Node, Type | None]] = {}
+_REMEMBERED = 4096
 
 
 @lru_cache(maxsize=1024)

@@ -20,40 +20,40 @@ from finchlang.walk import map_children, substitute, walk
 
 def find(term: Node, kind: type[Any]) -> Any:
     """The first looplet of `kind` that stands in an access of `term`, or None."""
-    for access in accesses_in(term):
-        if isinstance(access.tensor, kind):
-            return access.tensor
-    return None
+    return next((x for x in find_looplets(term) if isinstance(x, kind)), None)
 
 
 def find_all(term: Node, kind: type[Any]) -> list[Any]:
     """The looplets of `kind` in the accesses of `term`, each once, in order."""
-    found: dict[int, Any] = {}
-    for access in accesses_in(term):
-        if isinstance(access.tensor, kind):
-            found.setdefault(id(access.tensor), access.tensor)
-    return list(found.values())
+    return [x for x in find_looplets(term) if isinstance(x, kind)]
 
 
-def find_looplets(term: Node) -> list[Looplet]:
-    return find_all(term, Looplet)
+def find_looplets(term: Node) -> tuple[Any, ...]:
+    """The looplets in the accesses of a term, each once, in order."""
+    return _look(term)[1]
 
 
 def accesses_in(term: Node) -> tuple[Access, ...]:
-    """The accesses of a term, parents first. Each rule of the table asks about the same terms in
+    """The accesses of a term, parents first."""
+    return _look(term)[0]
+
+
+def _look(term: Node) -> tuple[tuple[Access, ...], tuple[Any, ...]]:
+    """The accesses and the looplets in a term. Each rule of the table asks about the same terms in
     its turn, so answers are kept for a while."""
     known = _known.get(id(term))
     if known is not None:
         return known[1]
-    found = tuple(node for node in walk(term) if isinstance(node, Access))
+    accesses = tuple(node for node in walk(term) if isinstance(node, Access))
+    looplets = {id(a.tensor): a.tensor for a in accesses if isinstance(a.tensor, Looplet)}
     if len(_known) >= _REMEMBERED:
         _known.clear()
-    _known[id(term)] = (term, found)
-    return found
+    _known[id(term)] = (term, (accesses, tuple(looplets.values())))
+    return _known[id(term)][1]
 
 
-#: terms (kept, so that no other can have the same id) and their accesses
-_known: dict[int, tuple[Node, tuple[Access, ...]]] = {}
+#: terms (kept, so that no other can have the same id), their accesses and their looplets
+_known: dict[int, tuple[Node, tuple[tuple[Access, ...], tuple[Any, ...]]]] = {}
 _REMEMBERED = 4096
 
 
@@ -180,6 +180,8 @@ class Context:
 
 def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:
     """E[access(x, j..., i)] with the first looplet of `kind` for x whose i has a value, and that i."""
+    if find(term, kind) is None:
+        return None
     for access in accesses_in(term):
         if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
             return Context(term, (access.tensor,)), access.indices[-1]

@@ -15,7 +15,7 @@ from finchlang.rules.context import accesses_in, bounded, put
 from finchlang.rules.engine import Machine, State, Step
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
-from finchlang.rules.pieces import selected
+from finchlang.rules.pieces import LONG, selected
 from finchlang.syntax import MISSING, Access, Assign, Call, Literal, Loop, Node, Value, Variable
 from finchlang.tensors.level import READ, Fiber
 from finchlang.walk import children
@@ -134,8 +134,11 @@ class Point(Joint):
             yield from self._candidates(child)
 
     def _is_joint(self, node: Node) -> bool:
-        """Whether the cases of an expression are known, and no argument alone decides it."""
-        return self.analysis.cases(node) is not None and not self.analysis.is_decided(node)
+        """Whether the cases of an expression are known, and no argument alone decides it: those that
+        do are better asked one after the other, if they are few."""
+        if self.analysis.cases(node) is None:
+            return False
+        return not self.analysis.is_decided(node) or len(self._operands_of([node])) >= LONG
 
     def _operands_of(self, parts: list[Node]) -> set[int]:
         """The spikes and choices among the operands of expressions."""

@@ -140,7 +140,7 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         return None
 
     def whole() -> None:
-        values = [x.body(host, start, stop) for x in found]  # type: ignore[attr-defined]
+        values = [x.body(host, start, stop) for x in found]
         one = Context(body, tuple(found)).payload(*values)
         machine.arm("AcceptRun", term, one, state.inside())()
 

@@ -1,5 +1,6 @@
 """The derived rule Pieces: of a loop with many looplet nests, each becomes one stepper over its
-pieces, where the base rules tell all combinations of their phases apart."""
+pieces, where the base rules tell all combinations of their phases apart. And Overlap: those of a
+product are cut at once to the region where none is exhausted."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from finchlang.looplets import (
     set_end,
 )
 from finchlang.rules.cases import disjunction
-from finchlang.rules.context import accesses_in, bounded, put
+from finchlang.rules.context import Context, accesses_in, bounded, put
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.regions import shifted
@@ -37,7 +38,9 @@ from finchlang.types import Type
 from finchlang.walk import walk
 
 #: with this many nests it is better not to tell apart the combinations of their phases
-_MANY = 4
+MANY = 4
+#: so many operands of a product take too long one after the other
+LONG = 8
 
 
 @rule("Pieces", is_derived=True)
@@ -48,16 +51,48 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     or a choice of these. For four nests or more that leave E something to do beside their entries;
     otherwise E is taken apart into what it is in each phase. Relies on: the nests are read."""
     region = bounded(term)
-    if region is None or region[0] is region[1]:
-        return None
-    nests = [x for x in _nests(term) if _is_divided(x)]
-    if len(nests) < _MANY:
+    nests = _divided_nests(term)
+    if region is None or len(nests) < MANY:
         return None
     nests = [x for x in nests if _outlives(term, x)]
-    if len(nests) < _MANY:
+    if len(nests) < MANY:
         return None
     flat = {id(x): _Pieces(state.host, x, region).stepper() for x in nests}
     return put(term, flat), state
+
+
+@rule("Overlap", is_derived=True)
+def overlap(machine: Machine, term: Node, state: State) -> Step | None:
+    """loop(i, extent(a, b), E[access(sequence(phase(c, d, body), run(z)...), i)...]) →
+    loop(i, extent(max(a, c...), min(b, d...)), E[access(body, i)...])
+
+    for eight sequences or more: the base rules do the same one by one, with a term to look at for
+    each. Relies on: E simplifies to nothing where one of them is a run of z."""
+    nests = _divided_nests(term)
+    if len(nests) < LONG:
+        return None
+    cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(x) and not _outlives(term, x)]
+    if len(cut) < LONG:
+        return None
+    E = Context(term, ())
+    for found in cut:
+        E = E.within(state.host, found.phases[0].start, found.phases[0].stop)
+    heads = {id(x): set_end(x.phases[0].body, x.phases[0].stop) for x in cut}
+    return put(E.term, heads), state
+
+
+def _is_headed(nest: Sequence) -> bool:
+    """Whether all phases of a sequence but the first are runs of a literal."""
+    rest = [phase.body for phase in nest.phases[1:]]
+    return all(isinstance(body, Run) and isinstance(body.body, Literal) for body in rest)
+
+
+def _divided_nests(term: Node) -> list[Looplet]:
+    """The nests by which the base rules would divide a loop over several coordinates."""
+    region = bounded(term)
+    if region is None or region[0] is region[1]:
+        return []
+    return [x for x in _nests(term) if _is_divided(x)]
 
 
 def _nests(term: Node) -> list[Looplet]:
@@ -76,9 +111,20 @@ def _assigns(term: Node) -> Iterator[Assign]:
 
 def _is_divided(nest: Node) -> bool:
     """Whether the base rules would divide a region of the loop into parts by this nest."""
-    if isinstance(nest, Steps) and not isinstance(nest, OverPieces):
-        return not isinstance(_preview(nest.body), (Run, Spike))
-    return isinstance(nest, Sequence)
+    if not isinstance(nest, Steps) or isinstance(nest, OverPieces):
+        return isinstance(nest, Sequence)
+    known = _divided.get(id(nest))
+    if known is None:
+        if len(_divided) >= _REMEMBERED:
+            _divided.clear()
+        known = nest, not isinstance(_preview(nest.body), (Run, Spike))
+        _divided[id(nest)] = known
+    return known[1]
+
+
+#: steppers (kept, so that no other can have the same id), and whether they divide regions
+_divided: dict[int, tuple[Node, bool]] = {}
+_REMEMBERED = 1024
 
 
 def _preview(make: Callable[[Host], Node]) -> Node:

@@ -49,20 +49,31 @@ from finchlang.types import Float64, can_store
 from finchlang.walk import substitute
 
 
-@rule("Block")
+@rule("Block", steps=("Block",))
 def block(machine: Machine, term: Term, state: State) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
 
-    Loops, sieves and lets among the statements are scopes of their own, with a d of their own."""
+    Loops, sieves and lets among the statements are scopes of their own, with a d of their own. They
+    are run one after the other here: of a block of thousands, what is left is not made each time."""
     if not isinstance(term, Block):
         return None
-    body, *tail = term.statements
-    after = machine.run(body, _within(body, state))
-    if not isinstance(body, _OF_THE_SCOPE):
-        after = replace(after, declared=state.declared)
-    if len(tail) == 1:
-        return tail[0], _within(tail[0], after)
-    return Block(tuple(tail)), after
+    statements, k = term.statements, 0
+    while True:
+        body = statements[k]
+        after = machine.run(body, _within(body, state))
+        state = (
+            after if isinstance(body, _OF_THE_SCOPE) else replace(after, declared=state.declared)
+        )
+        k += 1
+        machine.tell("Block", lambda k=k: (_left(statements, k - 1), _left(statements, k)))  # type: ignore
+        if k == len(statements) - 1 or isinstance(statements[k], _OF_THE_SCOPE):
+            rest = _left(statements, k)
+            return rest, state if isinstance(rest, Block) else _within(rest, state)
+
+
+def _left(statements: tuple[Term, ...], k: int) -> Term:
+    """The statements from the k-th on."""
+    return statements[k] if k == len(statements) - 1 else Block(statements[k:])
 
 
 #: what changes e and d of the scope it stands in

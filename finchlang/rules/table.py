@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     regions.run,
     unions.union,
     regions.spike,
+    pieces.overlap,
     pieces.pieces,
     regions.sequence,
     breaks.early_break,
