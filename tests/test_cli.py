@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import finchlang
-from finchlang import agreement
-from finchlang import session as driver
+from finchlang import agreement, session
 from finchlang.agreement import SEMANTICS as ENGINES
 from finchlang.repl.__main__ import main
 from finchlang.rules.table import RULES
@@ -149,7 +148,7 @@ def test_a_fault_of_ours_is_called_one(fault: Exception, spmv: str, capsys, monk
     def fail(*_):
         raise fault
 
-    monkeypatch.setattr(driver.Session, "run_file", fail)
+    monkeypatch.setattr(session.Session, "run_file", fail)
     assert main(["run", spmv]) == 70
     err = capsys.readouterr().err
     assert "Traceback" in err and "lost" in err and "This is a bug in finchlang" in err
@@ -160,7 +159,7 @@ def test_an_interrupt_is_no_bug(stop: BaseException, spmv: str, capsys, monkeypa
     def fail(*_):
         raise stop
 
-    monkeypatch.setattr(driver.Session, "run_file", fail)
+    monkeypatch.setattr(session.Session, "run_file", fail)
     assert main(["run", spmv]) == 130
     err = capsys.readouterr().err
     assert "interrupted" in err and "Traceback" not in err

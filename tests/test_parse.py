@@ -59,7 +59,7 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.text import parse
-from finchlang.text.lines import Layout
+from finchlang.text.lines import Lines
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
 from finchlang.walk import walk
@@ -534,7 +534,7 @@ def test_the_grammar_has_no_conflicts(caplog):
                 parse._grammar(),
                 parser="lalr",
                 lexer="basic",
-                postlex=Layout(),
+                postlex=Lines(),
                 start=["script", "program", "interpolation"],
                 debug=True,
             )

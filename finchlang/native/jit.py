@@ -121,7 +121,7 @@ def _generator(source: str) -> Any:
 
 
 def compile_residual(residual: Residual, cache: DiskCache | None = None) -> NativeKernel:
-    """Compile `residual`, which `host.check` accepts, or take its object code from `cache` if
+    """Compile `residual`, which `host.verify` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
         logging, undo_log = with_undo_log(transform(residual))

@@ -38,7 +38,7 @@ class Normalized:
     """A program in normal form, typed, and what its names stand for.
 
     `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
-    tensors the program needs for itself, which the driver makes; `formats`: the format of every
+    tensors the program needs for itself, which `Kernel` makes; `formats`: the format of every
     free name, as stored (Level) or as a number (Type); `yields`: the script names a `return` hands
     back.
     """

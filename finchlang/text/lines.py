@@ -46,7 +46,7 @@ class Frame:
     queries: int = 0
 
 
-class Layout:
+class Lines:
     """The stage between Lark's lexer and its parser. Holds no state between texts.
 
     Line ends separate statements, except in brackets and after an operator or a comma. In an array

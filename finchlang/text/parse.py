@@ -16,7 +16,7 @@ from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
-from finchlang.text.lines import Fault, Layout
+from finchlang.text.lines import Fault, Lines
 from finchlang.text.tables import parser_of
 
 
@@ -143,7 +143,7 @@ def _lark() -> lark.Lark:
     return parser_of(
         _grammar(),
         lexer="basic",
-        postlex=Layout(),
+        postlex=Lines(),
         transformer=_builder,
         start=["script", "program", "interpolation"],
         keep_all_tokens=True,
