@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import Argument, memory_of
-from finchlang.run.call import check_apart, check_writable, one_call_at_a_time
+from finchlang.run.call import check_alone, check_apart, check_writable, one_call_at_a_time
 from finchlang.run.kernel import CallSite, Described, Formats, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
@@ -103,7 +103,7 @@ class Session:
         evaluator = Checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
-        self._alone: dict[str, KernelNode] = {}  # nameless scripts of one kernel, by their text
+        self._alone: dict[str, CallSite] = {}  # nameless scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -131,15 +131,15 @@ class Session:
 
     def run(self, text: str, name: str = INPUT) -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
-        kernel = self._alone.get(text) if name is INPUT else None  # loops run it again and again
-        if kernel is not None:
-            return self._run_kernel(kernel, self.environment)
+        site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
+        if site is not None:
+            return self._call(site, self.environment)
         script = parse_script(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
             if len(self._alone) >= SITES:
                 del self._alone[next(iter(self._alone))]
-            self._alone[text] = alone
+            self._alone[text] = self._site(alone)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:
@@ -167,9 +167,12 @@ class Session:
         return site
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
-        site = self._site(node)
+        return self._call(self._site(node), environment)
+
+    def _call(self, site: CallSite, environment: Environment) -> Any:
         try:
             while True:
+                check_alone()
                 with one_call_at_a_time:
                     described = site.describe(environment)
                     if self.engine == "denote":
@@ -186,7 +189,7 @@ class Session:
                 # others may call kernels meanwhile, and so change what was found
                 site.add(self._compiled(site, described.formats))
         except FinchError as error:
-            raise error.at(node.span) from None
+            raise error.at(site.node.span) from None
 
     def _check_values(
         self, site: CallSite, arguments: list[Argument | None], environment: Environment

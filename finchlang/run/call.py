@@ -3,13 +3,12 @@ what it made or undo it."""
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from finchlang.locks import reentrant_lock
 from finchlang.native.kernel import NativeKernel
 from finchlang.run.arguments import Argument
 from finchlang.run.undo import Output, Undoing
@@ -62,35 +61,18 @@ def _share(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
     return any(np.may_share_memory(a, b) and np.shares_memory(a, b) for a in some for b in others)
 
 
-class _OneAtATime:
-    """Keeps what a call has found of memory as it is until the call has ended: others wait, and a
-    signal's handler, for which the call waits, must not make one."""
-
-    def __init__(self) -> None:
-        self._lock, self._thread = threading.Lock(), 0
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            if self._thread == threading.get_ident():
-                what = "a kernel is run while another one runs in the same thread"
-                hint = "a signal's handler can note what happened, and leave the kernel for later"
-                raise FinchError("life cycle", what, None, hint)
-            self._lock.acquire()
-        self._thread = threading.get_ident()
-
-    def __exit__(self, *_: object) -> None:
-        self._thread = 0
-        self._lock.release()
-
-    def forget(self) -> None:
-        """Begin anew in the child of a fork: a call of another thread has not come along."""
-        self.__init__()  # type: ignore[misc]
+#: What every call of a kernel is made within, in any session: what a call has found of memory stays as
+#: it is until the call has ended. Others wait; a signal's handler, for which the call waits, must not
+#: make one (`check_alone`).
+one_call_at_a_time = reentrant_lock()
 
 
-#: what every call of a kernel is made within, in any session
-one_call_at_a_time = _OneAtATime()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=one_call_at_a_time.forget)
+def check_alone() -> None:
+    """Raise FinchError "life cycle" if this thread is making a call already."""
+    if one_call_at_a_time._is_owned():  # type: ignore[attr-defined]
+        what = "a kernel is run while another one runs in the same thread"
+        hint = "a signal's handler can note what happened, and leave the kernel for later"
+        raise FinchError("life cycle", what, None, hint)
 
 
 class NativeCall:

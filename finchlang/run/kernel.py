@@ -177,14 +177,19 @@ class Kernel:
     def run(
         self, engine: str, arguments: Sequence[Argument], numbers: Sequence[Any], *more: Any
     ) -> tuple[list[tuple[Argument, Any]], Counter[str]]:
-        """Run by the engine of this name; gives the arguments that were written, each with its value
-        now, the same object unless that could not stay what it is, and the host steps taken.
-        Raises FinchError; everything is then as it was.
+        """Run by the engine of this name; gives the arguments whose values could not stay the same
+        objects, with what is in their place, and the host steps taken. Raises FinchError;
+        everything is then as it was.
         """
         if self._workspaces:
             arguments = [*arguments, *map(TensorArgument, self._workspaces)]
         made, steps = getattr(self, _METHODS[engine])(arguments, numbers, *more)
-        return [(argument, argument.commit(memory)) for argument, memory in made], steps
+        others = []
+        for argument, memory in made:
+            value = argument.commit(memory)
+            if value is not argument.value:
+                others.append((argument, value))
+        return others, steps
 
     def interpret(
         self, values: Sequence[Any], numbers: Sequence[Any], tracer: Tracer | None = None
@@ -353,10 +358,9 @@ class KernelAtSite:
         check_writable(kernel.tensors, tensors, self._written)
         if not is_apart:
             check_apart(kernel.tensors, tensors, self._written)
-        made, steps = kernel.run(engine, tensors, numbers, *more)
-        for argument, value in made:
-            if value is not argument.value:
-                environment.set(kernel.tensors[tensors.index(argument)], value)
+        others, steps = kernel.run(engine, tensors, numbers, *more)
+        for argument, value in others:
+            environment.set(kernel.tensors[tensors.index(argument)], value)
         return steps
 
 
