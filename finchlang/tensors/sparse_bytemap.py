@@ -89,6 +89,14 @@ class SparseByteMap(Level):
     def _each_listed(self, host: Host, store: Store, fibers: Expr, size: Expr, body: Any) -> None:
         """`body(q, place)` for each coordinate listed in read mode, with its place in `tbl`."""
 
+        if store.is_outermost:  # and there is one fiber
+
+            def one(q: Expr) -> None:
+                body(q, host.load(store.idx, q, "i", Int64))
+
+            host.count(ZERO, sub(host.get(store.stored), 1), one, "q")
+            return
+
         def fiber(p: Expr) -> None:
             start = host.load(store.ptr, p, "start", Int64)
             stop = host.load(store.ptr, add(p, 1), "stop", Int64)
