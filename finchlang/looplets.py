@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from finchlang.host.fold import ONE, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.syntax import Node
+from finchlang.syntax import MISSING, Literal, Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,3 +211,22 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
 
             return Thunk(inner)
     return looplet
+
+
+def may_be_missing(looplet: Node) -> bool:
+    """Whether a payload in `looplet`, a looplet nest over the last dimension that is left, may be
+    `missing`. Wrappers put runs of it before and after a tensor, never between its entries."""
+    match looplet:
+        case Run(body) | Phase(body) | Shift(body):
+            return may_be_missing(body)
+        case Spike(body, tail) | Switch(_, body, tail):
+            return may_be_missing(body) or may_be_missing(tail)
+        case Choice(options, otherwise):
+            return any([may_be_missing(x) for x in (*(body for _, body in options), otherwise)])
+        case Sequence(phases):
+            return any([may_be_missing(phase) for phase in phases])
+        case Lookup() | Steps():
+            return False
+        case Looplet():  # what a thunk or a tensor gives is not known yet
+            return True
+    return looplet == Literal(MISSING)

@@ -178,3 +178,45 @@ def test_the_rest_of_a_list_is_found_from_where_the_stepper_is() -> None:
     given["B"] = vector("SparseList(Element(0.0))", last)
     found, witness = run(SUM.format("A[i] + B[i]"), given)
     assert found == 1001 and witness.searching <= 2
+
+
+UPDATES = ["+= S[i, i] + 2.0", "+= 2.0 * (S[i, i] - x[i])", "<<max>>= max(S[i, i], 2.0)"]
+LEVELS = ("SparseRunList", "RunList", "PackBits", "SparseBlockList", "SparseBand", "SparseList")
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_entry_of_a_level_in_order_is_updated_once(level: str, update: str) -> None:
+    """The terms of a sum are apart only where the place they are added to has been found."""
+    program = f"@finch begin\nA .= 0\nfor i = _\nA[i] {update}\nend\nend"
+    stored = set()
+    for rules in ("all", "paper"):
+        for engine in ("interpret", "residual", "native"):
+            session = Session(engine=engine, rules=rules)
+            session["S"] = Tensor.from_numpy(np.diag(RUNS), "Dense(SparseList(Element(0.0)))")
+            session["x"], session["A"] = LEFT[:12].copy(), Tensor(f"{level}(Element(0.0))", 12)
+            session.run(program)
+            stored.add(
+                str(
+                    [
+                        {k: np.asarray(v).tolist() for k, v in s.items()}
+                        for s in session["A"].storage
+                    ]
+                )
+            )
+    assert len(stored) == 1
+
+
+@pytest.mark.parametrize(
+    "summand, expected",
+    [
+        ("(A[i] + r) * 2", 2 * BLOCKS.sum() + 12 * 6.0),
+        ("A[~(i - 3)] + r", BLOCKS[:9].sum() + 9 * 3.0),  # once it is known that nothing is missing
+        ("coalesce(A[~(i - 3)], 1.0) + r", BLOCKS[:9].sum() + 3 * 1.0 + 12 * 3.0),
+    ],
+)
+def test_terms(summand: str, expected: float) -> None:
+    """Terms are taken apart, for a loop over what is stored; not where one of them may be missing."""
+    A = vector("SparseList(Element(0.0))", BLOCKS)
+    program = SUM.format(summand).replace("= _", "= 1:12")
+    assert_derived("Terms", program, {"A": A, "r": 3.0}, expected)

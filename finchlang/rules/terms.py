@@ -6,31 +6,34 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from finchlang.algebra import OPERATORS, Operator, operator
-from finchlang.looplets import Lookup
+from finchlang.looplets import Lookup, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
-from finchlang.syntax import Assign, Call, Loop, Node
-from finchlang.walk import mentions
+from finchlang.syntax import MISSING, Access, Assign, Call, Literal, Loop, Node
+from finchlang.walk import mentions, walk
 
 
 @rule("Terms", is_derived=True)
 def terms(machine: Machine, term: Node, state: State) -> Step | None:
-    """i ∉ a, ⟨loop(i, ext, assign(s, g, a)), s⟩ → s'  ⟹
-    ⟨loop(i, ext, assign(s, g, g(a, E[access(looplet, i)]))), s⟩ →
-    ⟨loop(i, ext, assign(s, g, E[access(looplet, i)])), s'⟩
+    """i ∉ a, ⟨loop(i, ext, assign(access(tns), g, a)), s⟩ → s'  ⟹
+    ⟨loop(i, ext, assign(access(tns), g, g(a, E[access(looplet, i)]))), s⟩ →
+    ⟨loop(i, ext, assign(access(tns), g, E[access(looplet, i)])), s'⟩
 
     Products around the sum are distributed. Relies on: g is associative and commutative, and n times
-    a is one multiple of a, which a is collapsed to. Where there are only lookups the loop stays as it
-    is: it would be no shorter, and sums of small differences are more exact as they are."""
+    a is one multiple of a, which a is collapsed to; nothing of the target is left to look up, since a
+    place is found, and what a level does once it is written is done, for both assignments together;
+    no term may be missing, since a sum with one is missing as a whole. Where there are only lookups
+    the loop stays as it is: it would be no shorter, and sums of small differences are more exact as
+    they are."""
     if not isinstance(term, Loop) or not isinstance(term.body, Assign) or bounded(term) is None:
         return None
     assign = term.body
     group = _sum_of(operator(assign.op))
-    if group is None or not isinstance(assign.value, Call) or mentions(assign.target, term.index):
+    if group is None or not isinstance(assign.value, Call) or assign.target.indices:
         return None
-    if all(isinstance(x, Lookup) for x in find_looplets(term)):
+    if all(isinstance(x, Lookup) for x in find_looplets(term)) or _may_be_missing(assign.value):
         return None
     if type_of(assign.value) != type_of(Call(assign.op, (assign.target, assign.value))):
         return None
@@ -40,6 +43,17 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     parts = [Assign(assign.target, assign.op, v, span=assign.span) for v in (constant, rest)]
     alone, left = (Loop(term.index, term.extent, part, span=term.span) for part in parts)
     return left, machine.run(alone, state)
+
+
+def _may_be_missing(value: Node) -> bool:
+    """Whether something that `value` is made of may be missing, as far as can be seen."""
+    return any([_is_unsure(node) for node in walk(value)])
+
+
+def _is_unsure(node: Node) -> bool:
+    if isinstance(node, Access) and node.indices:
+        return len(node.indices) > 1 or may_be_missing(node.tensor)
+    return node == Literal(MISSING)
 
 
 def _sum_of(row: Operator | None) -> Operator | None:
