@@ -33,6 +33,8 @@ from finchlang.text.parse import parse_kernel
 from finchlang.types import type_of_value
 
 TOLERANCE = 1e-9
+#: levels that have no place for some entries: what is written to them may end in an access-order error
+PARTIAL = ("Pinpoint", "Interval", "UpperTriangular", "LowerTriangular", "Symmetric")
 #: errors a generated program may run into before it runs: all engines refuse it
 REFUSALS = ("access order", "life cycle", "type", "dimension")
 
@@ -89,13 +91,21 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
         if name != "native":  # which gets them as the run before left them
             kernel._workspaces = [Tensor(w.format) for w in kernel._workspaces]  # type: ignore
         results[name] = run_engine(kernel, run, case, numbers)
-    compare_meaning(meaning, results["interpret"], bindings)
+    written = [n for n, w in zip(kernel.tensors, kernel.written, strict=True) if w]
+    if results["interpret"]["error"] != "access order" or not any(
+        level in str(formats[name]) for name in written for level in PARTIAL
+    ):
+        compare_meaning(meaning, results["interpret"], bindings)
     names = list(results)
     for one, other in zip(names, names[1:], strict=False):
         compare_storage(one, results[one], other, results[other])
     steps = [results[n]["steps"] for n in ("interpret", "residual")]
     if steps[0] != steps[1]:
         raise Difference(f"not congruent: {steps[0] - steps[1]} and {steps[1] - steps[0]}")
+    if rules == "all":
+        paper = Kernel(program, formats, "paper")
+        result = run_engine(paper, paper.interpret, case, numbers)
+        compare_entries("all", results["interpret"], "paper", result)
     return None
 
 
@@ -164,7 +174,7 @@ def compare_meaning(meaning: Any, result: dict[str, Any], bindings: dict[str, An
 
 
 def _shown(value: Any) -> str:
-    return "a result" if not isinstance(value, str) else f"a {value} error"
+    return f"a {value} error" if isinstance(value, str) else "a result"
 
 
 def compare_storage(one: str, a: dict[str, Any], other: str, b: dict[str, Any]) -> None:
@@ -176,6 +186,25 @@ def compare_storage(one: str, a: dict[str, Any], other: str, b: dict[str, Any]) 
         first, second = _storage(left), _storage(right)
         if not _identical(first, second):
             raise Difference(f"{one} and {other} store {name} differently:\n{first}\n{second}")
+
+
+def compare_entries(one: str, a: dict[str, Any], other: str, b: dict[str, Any]) -> None:
+    """Whether sets of rules end alike, and store the same entries."""
+    if a["error"] != b["error"]:
+        raise Difference(f"rules {one} give {_shown(a['error'])}, {other} {_shown(b['error'])}")
+    for name, tensor in a["values"].items():
+        first, second = _entries(tensor), _entries(b["values"][name])
+        if not _identical(first, second):
+            raise Difference(f"rules {one} and {other} store {name} otherwise:\n{first}\n{second}")
+
+
+def _entries(tensor: Any) -> list[Any]:
+    """What a tensor stores, in the order of coordinates."""
+    if isinstance(tensor, Scalar):
+        return [tensor.value]
+    coordinates, values = tensor.entries()
+    order = np.lexsort(coordinates) if len(coordinates) else slice(None)
+    return [tensor.shape, coordinates[:, order], values[order]]
 
 
 # --------------------------------------------------------------------------------------- shrinking

@@ -8,239 +8,22 @@ in programs over `min`, `max` and `+`. Numbers are small whole ones, so that sum
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-
 if __package__:
-    from tests.generate_data import Case, DataGenerator, typed_text
+    from tests.generate_access import AccessGenerator, Known, Nest
+    from tests.generate_data import OF_TWO_MODES, Case, typed_text
 else:
-    from generate_data import Case, DataGenerator, typed_text
+    from generate_access import AccessGenerator, Known, Nest
+    from generate_data import OF_TWO_MODES, Case, typed_text
 
-from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import TYPES, Type
 
 LETTERS = "ijkl"
 
 
-@dataclass
-class _Known:
-    """A tensor the program may use: the dimensions its modes have now, by name, and what matters
-    for its use. `open`: declared and not read since; `written`: since then."""
-
-    name: str
-    dims: tuple[str, ...]
-    level: Any
-    type: Type
-    plain: bool  # neither infinite nor (for gathers) special
-    declared: bool = False
-    written: bool = False
-    usable: bool = True
-
-    @property
-    def is_sequential(self) -> bool:
-        return any(lv.is_sequential for lv in self.level.levels())
-
-
-@dataclass
-class _Nest:
-    """A loop nest under construction: its indices with their dimensions, those that an access has
-    given an extent, and what it reads and writes."""
-
-    indices: dict[str, str]
-    bound: set[str] = field(default_factory=set)
-    reads: set[str] = field(default_factory=set)
-    writes: dict[str, str] = field(default_factory=dict)
-    lets: list[str] = field(default_factory=list)
-    budget: int = 3  # of reads: code grows with the structures that meet in a loop
-
-
-class _Generator(DataGenerator):
-    def __init__(self, seed: int):
-        super().__init__(seed)
-        sizes = self.random.choices((0, 1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 3, 2, 2), k=3)
-        self.sizes = dict(zip("mnp", sizes, strict=True))
-        self.data: dict[str, Any] = {}
-        self.known: dict[str, _Known] = {}
-        self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
-        self.fresh = (f"{c}{n}" for n in itertools.count(1) for c in "uvw")
-
-    def new(self, dims: tuple[str, ...], output: bool = False, stale: bool = False) -> _Known:
-        """A new tensor over `dims`; `stale`: of some other size, for it will be declared."""
-        type, name = self.pick_type(output), next(self.names)
-        shape = tuple(self.sizes[d] for d in dims)
-        if stale:
-            shape = tuple(self.random.randint(0, 5) for _ in dims)
-        value: Any
-        if not dims:
-            fill = self.fill(type)
-            value = Scalar(typed_literal(fill, type), self.value(type))
-            level: Any = value.format
-        elif self.kind != "minplus" and self.chance(0.2):
-            value, level = self.foreign(shape, type)
-        else:
-            level = self.format(len(dims), type)
-            if len(dims) > 1 and self.chance(0.15):
-                permutation = list(range(1, len(dims) + 1))
-                self.random.shuffle(permutation)
-                stored = tuple(shape[p - 1] for p in permutation)
-                value = SwizzledTensor(self.tensor(level, stored, type), tuple(permutation))
-            else:
-                value = self.tensor(level, shape, type)
-        self.data[name] = value
-        known = self.known[name] = _Known(name, dims, level, type, True)
-        return known
-
-    # ------------------------------------------------------------------ expressions
-
-    def literal(self) -> str:
-        if self.kind == "bool":
-            return self.random.choice(("true", "false"))
-        number = self.random.randint(0, 3)
-        return str(number) if self.kind == "int" or self.chance(0.3) else f"{number}.0"
-
-    def index_of(self, nest: _Nest, dim: str) -> str:
-        """An index of the nest over a dimension."""
-        index = self.random.choice([i for i, d in nest.indices.items() if d == dim])
-        nest.bound.add(index)
-        return index
-
-    def readable(self, nest: _Nest, order: int | None = None) -> _Known:
-        """A tensor whose dimensions the nest's indices run over, known already or new."""
-        dims = sorted(set(nest.indices.values()))
-        found = [
-            k
-            for k in self.known.values()
-            if k.plain
-            and k.usable
-            and set(k.dims) <= set(dims)
-            and k.name not in nest.writes
-            and (order is None or len(k.dims) == order)
-        ]
-        if found and self.chance(0.5):
-            return self.random.choice(found)
-        if order is None:
-            order = self.random.choices((0, 1, 2, 3, 4), (1, 5, 6, 0.4, 0.1))[0] if dims else 0
-        return self.new(tuple(self.random.choice(dims) for _ in range(order)))
-
-    def access(self, nest: _Nest, alone: bool = False) -> str:
-        """A read: plain, with a protocol, shifted and permissive, or a gather. What may be missing
-        stands `alone` or is coalesced: whether a zero beside it decides depends on the loops."""
-        if not nest.budget:
-            return self.literal()
-        nest.budget -= 1
-        known = self.readable(nest)
-        nest.reads.add(known.name)
-        self.read_from(known)
-        indices = [self.mode(nest, known, d) for d in known.dims]
-        text = f"{known.name}[{', '.join(indices)}]"
-        if "~" not in text and not any(" + " in i and "(" not in i for i in indices):
-            return text
-        return text if alone and self.chance(0.3) else f"coalesce({text}, {self.literal()})"
-
-    def mode(self, nest: _Nest, known: _Known, dim: str) -> str:
-        if self.chance(0.05) and nest.indices:
-            index, shift = self.random.choice(sorted(nest.indices)), self.random.randint(-2, 2)
-            if self.chance(0.5) and shift:
-                return f"~({index} {'+' if shift > 0 else '-'} {abs(shift)})"
-            other = self.random.choice(sorted(nest.indices))
-            return f"~({index} + {other})" if self.chance(0.3) else f"~{index}"
-        if self.chance(0.08) and nest.indices and self.sizes[dim]:
-            return self.gather(nest, dim)
-        index = self.index_of(nest, dim)
-        if self.chance(0.15):
-            protocols = {
-                Dense: ("follow",),
-                SparseList: ("walk", "gallop", "follow"),
-                SparseByteMap: ("walk", "gallop", "follow"),
-            }
-            kinds = {type(lv) for lv in known.level.levels() if not lv.is_leaf}
-            if len(kinds) == 1:
-                return f"{self.random.choice(protocols[kinds.pop()])}({index})"
-        return index
-
-    def gather(self, nest: _Nest, dim: str) -> str:
-        """`I[i]`: a vector of valid places in `dim`, at an index of the nest."""
-        over = self.random.choice(sorted(nest.indices.values()))
-        name, size = f"I{len(self.data)}", self.sizes[over]
-        leaf = Element(typed_literal(1, TYPES[self.random.choice(("Int64", "Int32", "UInt8"))]))
-        kind = self.random.choice((Dense, SparseList, SparseByteMap))
-        array = np.array([self.random.randint(1, self.sizes[dim]) for _ in range(size)], np.int64)
-        self.data[name] = Tensor.from_numpy(array, kind(leaf))
-        self.known[name] = _Known(name, (over,), kind(leaf), leaf.element_type, False)
-        nest.reads.add(name)
-        return f"{name}[{self.index_of(nest, over)}]"
-
-    def read_from(self, known: _Known) -> None:
-        known.declared = known.written = False
-
-    def condition(self, nest: _Nest, depth: int = 1) -> str:
-        """A Bool expression."""
-        form = self.random.randint(0, 9)
-        if form <= 3 and nest.indices:
-            left = self.random.choice(sorted(nest.indices))
-            right = self.random.choice([*sorted(nest.indices), "2", "3"])
-            if self.chance(0.3):
-                right += self.random.choice((" + 1", " - 1"))
-            sign = self.random.choice(("<=", "<", ">=", ">", "==", "!="))
-            return f"{left} {sign} {right}"
-        if depth and form == 4:
-            first, second = self.condition(nest, 0), self.condition(nest, 0)
-            return f"({first}) {self.random.choice(('&&', '||'))} ({second})"
-        if depth and form == 5:
-            return f"!({self.condition(nest, 0)})"
-        if self.kind == "bool" and form <= 7:
-            return f"{self.access(nest)} == true"
-        sign = self.random.choice(("!=", "==", ">", "<="))
-        return f"{self.access(nest)} {sign} {self.literal()}"
-
-    def expression(self, nest: _Nest, depth: int = 2) -> str:
-        if depth == 0 or self.chance(0.3):
-            form = self.random.random()
-            if nest.lets and form < 0.3:
-                return self.random.choice(nest.lets)
-            if form < 0.4:
-                return self.literal()
-            if form < 0.45 and nest.indices and self.kind in ("int", "float"):
-                return self.random.choice(sorted(nest.indices))
-            return self.access(nest, alone=depth == 2)
-        a = self.expression(nest, depth - 1)
-        if self.kind in ("int", "float") and self.chance(0.15):
-            forms = ["abs({a})", "(-{a})", "({a})^2"]
-            forms += ["div({a}, 2)", "({a}) % 3"] if self.kind == "int" else ["({a}) / 2"]
-            forms += ["({a} + 2) - 1", "2 * ({a}) * 4", "-(2 * -({a}))"]
-            return self.random.choice(forms).format(a=a)
-        b = self.expression(nest, depth - 1)
-        if self.kind in ("int", "float") and self.chance(0.08):
-            forms = ["div({a}, abs({b}) + 1)", "fld({a}, abs({b}) + 1)", "({a}) % (abs({b}) + 1)"]
-            power = "(2.0 + 2.0 * Float64({b} > 0))"  # so that quotients are exact
-            exact = [f"({{a}}) / {power}", f"({{a}}) * inv({power})", f"({{a}}) * (1 / {power})"]
-            forms += ["({a}) << 1", "mod({a}, 3)"] if self.kind == "int" else exact
-            return self.random.choice(forms).format(a=a, b=b)
-        if self.chance(0.08):
-            return f"ifelse({self.condition(nest)}, {a}, {b})"
-        if self.kind == "bool":
-            if self.chance(0.2):
-                return f"!(({a}) != ({b}))"
-            sign = self.random.choice(("&", "|", "!=", "=="))
-            return f"({a} {sign} {b})"
-        if self.kind == "minplus":
-            return self.random.choice((f"({a} + {b})", f"min({a}, {b})", f"max({a}, {b})"))
-        forms = [f"{a} * {b}"] * 5 + [f"({a} + {b})"] * 3 + [f"({a} - {b})"] * 2
-        forms += [f"min({a}, {b})", f"max({a}, {b})"]
-        if self.kind == "int":
-            forms += [f"({a} & {b})", f"({a} | {b})", f"xor({a}, {b})"]
-        return self.random.choice(forms)
-
+class _Generator(AccessGenerator):
     # ------------------------------------------------------------------ statements
 
-    def operator(self, known: _Known, nest: _Nest) -> str:
+    def operator(self, known: Known, nest: Nest) -> str:
         """An assignment sign for a tensor: the one it has in this statement, or a new one."""
         plain = ("=", ":=")
         if known.name in nest.writes:
@@ -259,7 +42,7 @@ class _Generator(DataGenerator):
         nest.writes[known.name] = sign
         return sign
 
-    def output(self, nest: _Nest, order: int | None = None) -> tuple[list[str], _Known, list[str]]:
+    def output(self, nest: Nest, order: int | None = None) -> tuple[list[str], Known, list[str]]:
         """A tensor to write, with its declaration (or none), and the indices to write it at."""
         if order is None:
             most = len(nest.indices)
@@ -286,7 +69,7 @@ class _Generator(DataGenerator):
         """Whether what this kind of program computes can be kept as `type`."""
         return type.is_float or self.kind not in ("float", "minplus")
 
-    def declared(self, known: _Known, dims: tuple[str, ...]) -> list[str]:
+    def declared(self, known: Known, dims: tuple[str, ...]) -> list[str]:
         """The declaration of a tensor that will be written over `dims`."""
         known.dims, known.declared, known.written = dims, True, False
         fill = typed_text(known.level.fill.value)
@@ -295,15 +78,29 @@ class _Generator(DataGenerator):
             fill = str(abs(self.value(TYPES["Int64"])))
         return [f"{known.name} .= {fill}"]
 
-    def assignment(self, nest: _Nest, known: _Known, indices: list[str]) -> str:
+    def assignment(self, nest: Nest, known: Known, indices: list[str]) -> str:
         sign = self.operator(known, nest)
         value = self.expression(nest)
         if known.type.kind == "bool" and self.kind != "bool":
             value = self.condition(nest)
         known.written = True
-        return f"{known.name}[{', '.join(indices)}] {sign} {value}"
+        line = f"{known.name}[{', '.join(indices)}] {sign} {value}"
+        sign = self.stored_half(known)
+        if sign and self.chance(0.9):
+            return f"if {indices[0]} {sign} {indices[1]}\n{line}\nend"
+        return line
 
-    def loops(self, nest: _Nest, order: list[str], body: list[str]) -> list[str]:
+    def stored_half(self, known: Known) -> str:
+        """How the first two indices compare where a packed level is written; nothing for others."""
+        value = self.data[known.name]
+        kinds = {type(lv).__name__ for lv in known.level.levels()}
+        sign = "<=" if kinds & {"UpperTriangular", "Symmetric"} else ">="
+        if not kinds & set(OF_TWO_MODES) or len(known.dims) != 2:
+            return ""
+        is_swizzled = getattr(value, "permutation", (1, 2)) != (1, 2)
+        return {"<=": ">=", ">=": "<="}[sign] if is_swizzled else sign
+
+    def loops(self, nest: Nest, order: list[str], body: list[str]) -> list[str]:
         """`body` in loops over `order`, outermost first."""
         headers = []
         for index in order:
@@ -316,7 +113,7 @@ class _Generator(DataGenerator):
             return [f"for {', '.join(headers)}", *body, "end"]
         return [*(f"for {h}" for h in headers), *body, *(["end"] * len(headers))]
 
-    def order_of(self, nest: _Nest, written: list[list[str]]) -> list[str]:
+    def order_of(self, nest: Nest, written: list[list[str]]) -> list[str]:
         """The loops' order: what tensors that are written in order need, most of the time."""
         rest = sorted(nest.indices)
         self.random.shuffle(rest)
@@ -325,9 +122,9 @@ class _Generator(DataGenerator):
         first = list(dict.fromkeys(written[0]))[::-1]
         return [*first, *(i for i in rest if i not in first)]
 
-    def nest(self, fewest: int = 0) -> _Nest:
+    def nest(self, fewest: int = 0) -> Nest:
         count = max(fewest, self.random.choices((0, 1, 2, 3, 4), (1, 7, 8, 1.5, 0.1))[0])
-        nest = _Nest({i: self.random.choice("mnp") for i in LETTERS[:count]})
+        nest = Nest({i: self.random.choice("mnp") for i in LETTERS[:count]})
         nest.budget = self.random.choices((1, 2, 3), (4, 5, 0.7))[0]
         return nest
 
@@ -339,6 +136,8 @@ class _Generator(DataGenerator):
             return self.through_scalar()
         if form < 0.26:
             return self.scatter()
+        if form < 0.29:
+            return self.into_a_part()
         return self.plain()
 
     def plain(self) -> list[str]:
@@ -357,7 +156,7 @@ class _Generator(DataGenerator):
         ordered = [at for known, at in targets if known.is_sequential and known.declared]
         return [*before, *self.loops(nest, self.order_of(nest, ordered), body)]
 
-    def body(self, nest: _Nest, targets: list[tuple[_Known, list[str]]]) -> list[str]:
+    def body(self, nest: Nest, targets: list[tuple[Known, list[str]]]) -> list[str]:
         name = None
         if self.chance(0.15):
             name, value = next(self.fresh), self.expression(nest, 1)
@@ -375,7 +174,7 @@ class _Generator(DataGenerator):
             lines = [f"let {name} = {value}", *lines, "end"]
         return lines
 
-    def sieved(self, nest: _Nest, line: str) -> str:
+    def sieved(self, nest: Nest, line: str) -> str:
         if self.chance(0.2):
             return f"if {self.condition(nest)}\n{line}\nend"
         return line
@@ -424,6 +223,19 @@ class _Generator(DataGenerator):
         known.written = True
         start = f"{total.name} .= {typed_text(total.level.fill.value)}"
         return [*before, *self.loops(nest, [j], [start, *reduce, *keep])]
+
+    def into_a_part(self) -> list[str]:
+        """An update of a window or slice of a tensor."""
+        nest = self.nest(fewest=1)
+        target = self.cut(nest, output=True)
+        value = self.expression(nest)
+        name = next(n for n in nest.writes)
+        if self.known[name].type.kind == "bool" and self.kind != "bool":
+            value = self.condition(nest)
+        sign = self.operator(self.known[name], Nest({}))
+        order = sorted(nest.indices)
+        self.random.shuffle(order)
+        return self.loops(nest, order, [f"{target} {sign} {value}"])
 
     def scatter(self) -> list[str]:
         """`y[I[i]] op e`, into a tensor that keeps its size."""

@@ -12,16 +12,27 @@ import numpy as np
 import scipy.sparse
 
 from finchlang.script.tensors import copy_of
+from finchlang.source import FinchError
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
-from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.scalars import SCALARS
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import TYPES, Type
 
 INTEGERS = tuple(t for t in TYPES.values() if t.is_integer)
+#: how often a level is chosen
+LEVELS = {
+    **{"Dense": 6, "SparseList": 6, "SparseByteMap": 3, "SparseHash": 1.5, "SparseCOO": 1.5},
+    **{"RunList": 1, "SparseRunList": 1, "PackBits": 1, "SparseBlockList": 1, "SparseBand": 1},
+    **{"SparsePinpoint": 0.6, "SparseInterval": 0.6, "Ragged": 0.6},
+    **{"UpperTriangular": 1.5, "LowerTriangular": 1.5, "Symmetric": 1.5},
+}
+OF_TWO_MODES = ("UpperTriangular", "LowerTriangular", "Symmetric")
+OF_ANY_MODES = ("SparseHash", "SparseCOO")
 
 
 @dataclass(frozen=True)
@@ -99,30 +110,66 @@ class DataGenerator:
             return float("inf")
         return 0 if self.chance(0.8) else self.value(type)
 
-    def format(self, order: int, type: Type) -> Level:
-        """A random nest of levels; a Pattern for Bool now and then, under a sparse level only."""
-        leaf: Level = Element(typed_literal(self.fill(type), type))
-        if type.kind == "bool" and order and self.chance(0.5):
-            leaf = Pattern()
-        level = leaf
-        for _ in range(order):
-            kinds = [Dense, SparseList, SparseByteMap]
-            kind = self.random.choice(kinds[isinstance(level, Pattern) :])
-            if kind is Dense or self.chance(0.7):
-                level = kind(level)
-            else:
-                level = kind(level, self.random.choice((TYPES["Int32"], TYPES["Int64"])))
+    def format(self, dims: tuple[str, ...], type: Type) -> Level:
+        """A random nest of levels over dimensions by name; a Pattern for Bool now and then, where
+        the level above it may have one. Levels of square matrices stand over equal dimensions."""
+        level: Level = Element(typed_literal(self.fill(type), type))
+        if type.kind == "bool" and dims and self.chance(0.5):
+            level = Pattern()
+        done = 0
+        while done < len(dims):
+            is_square = len(set(dims[done : done + 2])) == 1 and len(dims) >= done + 2
+            kinds = [k for k in LEVELS if k not in OF_TWO_MODES or is_square]
+            kind = self.random.choices(kinds, [LEVELS[k] for k in kinds])[0]
+            modes = 2 if kind in OF_TWO_MODES else 1
+            parameters = []
+            if kind in OF_ANY_MODES:
+                modes = self.random.randint(1, len(dims) - done)
+                parameters.append(str(modes))
+            if kind.startswith("Sparse") and self.chance(0.3):
+                parameters.append(self.random.choice(("Int32", "Int64")))
+            text = f"{kind}{{{', '.join(parameters)}}}" if parameters else kind
+            try:
+                level = parse_format(f"{text}({level})")
+            except FinchError:  # it stores what is not written, and cannot stand above a Pattern
+                continue
+            done += modes
         return level
 
-    def tensor(self, level: Level, shape: tuple[int, ...], type: Type) -> Tensor:
-        """Random entries, among them some that are stored though they are the fill."""
+    def places(self, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Random places, or runs along the first mode, or one triangle."""
         density = self.random.choice((0.0, 0.2, 0.4, 0.7, 1.0))
-        places = [p for p in itertools.product(*map(range, shape)) if self.chance(density)]
-        values = [self.value(type) for _ in places]
+        everywhere = list(itertools.product(*map(range, shape)))
+        form = self.random.random()
+        if form < 0.2 and shape:
+            low, high = sorted(self.random.randint(0, shape[0]) for _ in range(2))
+            return [p for p in everywhere if low <= p[0] < high]
+        if form < 0.3 and len(shape) > 1:
+            return [p for p in everywhere if p[0] <= p[1]]
+        return [p for p in everywhere if self.chance(density)]
+
+    def tensor(self, level: Level, shape: tuple[int, ...], type: Type) -> Tensor:
+        """Random entries, among them some that are stored though they are the fill; as many as the
+        format can hold."""
+        places = self.places(shape)
+        same = self.value(type) if self.chance(0.3) else None
+        values = [self.value(type) if same is None else same for _ in places]
         if isinstance(level.leaf, Pattern):
             values = [True] * len(places)
-        coordinates = np.array(places, np.int64).reshape(len(places), len(shape)).T
-        return Tensor.from_coo(level, shape, coordinates, np.array(values, type.dtype))
+        while True:
+            coordinates = np.array(places, np.int64).reshape(len(places), len(shape)).T
+            try:
+                return Tensor.from_coo(level, shape, coordinates, np.array(values, type.dtype))
+            except FinchError:
+                if not places:
+                    raise
+                keep = sorted(self.random.sample(range(len(places)), len(places) * 2 // 3))
+                places, values = [places[k] for k in keep], [values[k] for k in keep]
+
+    def scalar(self, type: Type) -> Scalar:
+        """A scalar of any kind."""
+        kind = "Scalar" if self.chance(0.5) else self.random.choice(sorted(SCALARS))
+        return Scalar(SCALARS[kind](typed_literal(self.fill(type), type)), self.value(type))
 
     def foreign(self, shape: tuple[int, ...], type: Type) -> tuple[Any, Level]:
         """A NumPy array (C or Fortran order, or strided) or a SciPy matrix (CSC or CSR)."""
