@@ -15,7 +15,6 @@ SEED = int(os.environ.get("AGREEMENT_SEED", "0"))
 CASES = 60
 
 
-@pytest.mark.xfail(strict=True, reason="mended by the new calling path")
 def test_sequences_of_calls_do_what_numpy_does(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path))
     cases = [generate(seed) for seed in range(SEED, SEED + CASES)]
