@@ -56,6 +56,7 @@ class _Generator(AccessGenerator):
             if k.plain and k.usable and len(k.dims) == order and k.name not in nest.reads
         ]
         old = [k for k in old if k.name not in nest.writes and self.is_output(k.type)]
+        old = [k for k in old if not self.stored_half(k) or dims == k.dims]  # which are square
         if old and self.chance(0.35):
             known = self.random.choice(old)
             if known.dims == dims and not (known.declared and known.written and self.chance(0.95)):

@@ -161,6 +161,7 @@ class AccessGenerator(DataGenerator):
     def wrapped(self, nest: Nest, known: Known) -> tuple[str, bool]:
         """A read through one or two wrappers, and whether it may lead out of the dimensions."""
         text, order, is_missing = known.name, len(known.dims), False
+        bound = set(nest.bound)
         indices = [self.index_of(nest, d) for d in known.dims]
         for _ in range(self.random.choice((1, 1, 2))):
             pick = [self.chance(0.6) for _ in range(order)]
@@ -180,13 +181,16 @@ class AccessGenerator(DataGenerator):
             elif form == "toeplitz" and self.chance(0.5):
                 mode, is_missing = self.random.randint(1, order), True
                 indices.insert(mode, self.any_index(nest))
-                return f"toeplitz({text}, {mode})[{', '.join(indices)}]", is_missing
+                text = f"toeplitz({text}, {mode})"
+                break
             else:
                 is_missing = True
                 if form == "offset":
                     text = f"offset({text}, {', '.join(str(self.random.randint(-2, 2)) for _ in pick)})"
                     pick = [True] * order
                 text = f"permissive({text}, {', '.join('true' if p else 'false' for p in pick)})"
+        if is_missing:  # it gives no extents
+            nest.bound = bound
         return f"{text}[{', '.join(indices)}]", is_missing
 
     def cut(self, nest: Nest, output: bool = False) -> str:

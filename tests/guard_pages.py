@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # the tests import one another b
 from guarded_memory import SIDES, guarded
 from in_child import in_child
 
+from finchlang.tensors import aligned
+
 TESTS = Path(__file__).parent
 FILES = (
     *("programs", "case_matrix", "case_studies", "native", "native_random", "native_operations"),
@@ -62,10 +64,13 @@ def run_once(
 
         def work(report: Callable[[str], None]) -> None:
             faulthandler.enable(stack)
+            aligned.ALIGNMENT = 1  # or an array would end somewhat before its page
             quiet = contextlib.redirect_stdout(io.StringIO())
             with quiet, guarded(side):
                 arguments = ["-q", "-p", "no:faulthandler", "-p", "no:cacheprovider", *options]
-                pytest.main(arguments, plugins=[Watch(report, finished)])
+                status = pytest.main(arguments, plugins=[Watch(report, finished)])
+                if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+                    report(f"the tests themselves\n!pytest's status is {status!r}\n")
                 os._exit(0)  # with all that is still in guarded memory
 
         ended = in_child(work, seconds)
