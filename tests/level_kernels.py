@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -68,6 +69,13 @@ def _check_sound(tensor: Tensor | Scalar) -> None:
 
 def tensor(array: Any, format: str) -> Tensor:
     return Tensor.from_numpy(np.asarray(array), format)
+
+
+def changed(tensor: Tensor, level: int, change: Callable[[dict[str, Any]], object]) -> Tensor:
+    """The same with the arrays of a level changed, and not checked."""
+    storage = copy_of(tensor).memory.storage(tensor.format)
+    change(storage[level])
+    return Tensor.from_storage(tensor.format, tensor.shape, storage, checked=False)
 
 
 def result(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from level_kernels import result, run, tensor
+from level_kernels import changed, result, run, tensor
 
 from finchlang.script.tensors import pattern_of
 from finchlang.source import FinchError
@@ -279,10 +279,8 @@ def test_gallop_over_blocks() -> None:
     ids=str,
 )
 def test_validate(kind: str, changes: dict[str, list[int]]) -> None:
-    broken = tensor(VECTORS[5], f"{kind}(Element(0.0))")
-    for name, values in changes.items():
-        broken.storage[0][name] = np.array(values, np.int64)
-    broken.checked = False
+    own = {name: np.array(values, np.int64) for name, values in changes.items()}
+    broken = changed(tensor(VECTORS[5], f"{kind}(Element(0.0))"), 0, lambda s: s.update(own))
     with pytest.raises(FinchError, match="corrupt"):
         broken.validate()
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from level_kernels import compiled, result, run, tensor
+from level_kernels import changed, compiled, result, run, tensor
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
@@ -141,8 +141,6 @@ BREAKS = {
 
 @pytest.mark.parametrize("what", BREAKS)
 def test_validate(what: str) -> None:
-    broken = tensor(ARRAY, COO)
-    BREAKS[what](broken.storage[0])
-    broken.checked = False
+    broken = changed(tensor(ARRAY, COO), 0, BREAKS[what])
     with pytest.raises(FinchError, match="corrupt SparseCOO"):
         broken.validate()

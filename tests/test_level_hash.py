@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from level_kernels import result, run, tensor
+from level_kernels import changed, result, run, tensor
 
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import const
@@ -327,12 +327,9 @@ BREAKS = {
 
 @pytest.mark.parametrize("what", BREAKS)
 def test_validate(what: str) -> None:
-    broken = tensor(np.array([[0, 4, 0, 3], [1, 0, 0, 0.0]]).T, f"Dense({HASH})")
-    storage = broken.storage[1]
-    broken.checked = False
-    broken.validate()
-    BREAKS[what](storage)
-    broken.checked = False
+    sound = tensor(np.array([[0, 4, 0, 3], [1, 0, 0, 0.0]]).T, f"Dense({HASH})")
+    changed(sound, 1, dict).validate()
+    broken = changed(sound, 1, BREAKS[what])
     with pytest.raises(FinchError, match="corrupt SparseHash"):
         broken.validate()
 

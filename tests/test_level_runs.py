@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from level_kernels import result, run, tensor
+from level_kernels import changed, result, run, tensor
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
@@ -140,10 +140,9 @@ CORRUPT = [
 def test_corrupt_storage(format: str, name: str, entries: list[int]) -> None:
     values = [1, 1, 2, 2, 4] if format != "PackBits" else [1, 1, 2, 3, 4]
     made = tensor(np.array(values, float), each(format))
-    made.storage[0][name] = np.array(entries)
-    made.checked = False
+    broken = changed(made, 0, lambda s: s.update({name: np.array(entries)}))
     with pytest.raises(FinchError, match="corrupt"):
-        made.validate()
+        broken.validate()
 
 
 # ---------------------------------------------------------------------------------------- reading

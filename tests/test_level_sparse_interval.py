@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from level_kernels import result, run, tensor
+from level_kernels import changed, result, run, tensor
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
@@ -46,10 +46,10 @@ def test_storage() -> None:
 @pytest.mark.parametrize("entries", [([2], [6]), ([3], [1]), ([-1], [2]), ([], [])])
 def test_corrupt_storage(entries: tuple[list[int], list[int]]) -> None:
     made = tensor(np.array(VECTORS["inside"], float), VECTOR)
-    made.storage[0] = {"left": np.array(entries[0]), "right": np.array(entries[1])}
-    made.checked = False
+    left, right = (np.array(own, np.int64) for own in entries)
+    broken = changed(made, 0, lambda s: s.update(left=left, right=right))
     with pytest.raises(FinchError, match="corrupt"):
-        made.validate()
+        broken.validate()
 
 
 @pytest.mark.parametrize("protocol", ["walk", "follow"])

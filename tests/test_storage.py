@@ -123,3 +123,21 @@ def test_counters_tell_how_much_of_the_arrays_is_in_use(format: str) -> None:
         lengths = [(name, len(part)) for name, part in parts if isinstance(part, np.ndarray)]
         if all(level.counts_lengths for level in formats["C"].levels()):
             assert found.setdefault(counters, lengths) == lengths
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_kernels_index_by_is_handed_out_to_be_read(name: str) -> None:
+    """Nobody checks it again; and what is put into the dicts is not the tensor's."""
+    format, array = EXAMPLES[name]
+    tensor = Tensor.from_numpy(array, format)
+    *levels, leaf = tensor.storage
+    for own in levels:
+        for array_name, part in own.items():
+            if isinstance(part, np.ndarray):
+                with pytest.raises(ValueError, match="read-only"):
+                    part[...] = 99
+                own[array_name] = part + 99
+    np.testing.assert_array_equal(tensor.to_numpy(), array)
+    if "val" in leaf:
+        leaf["val"][...] = 7
+        assert set(tensor.entries()[1]) == {7}

@@ -66,9 +66,10 @@ class Tensor:
 
     @property
     def storage(self) -> list[dict[str, Any]]:
-        """The arrays and counters of each level, as far as they are in use."""
+        """The arrays and counters of each level, as far as they are in use. Values can be changed in
+        place; what kernels index by is read-only, as nobody checks it again."""
         self.memory.is_shared = True
-        return self.memory.storage(self.format)
+        return [*map(_read_only, self._storage[:-1]), dict(self._storage[-1])]
 
     @storage.setter
     def storage(self, storage: Sequence[dict[str, Any]]) -> None:
@@ -258,6 +259,14 @@ class Tensor:
     def __repr__(self) -> str:
         size = "x".join(map(str, self.shape))
         return f"{size} Tensor({self.format})"
+
+
+def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
+    """The same with views of its arrays that cannot be written."""
+    views = {k: v[:] for k, v in storage.items() if isinstance(v, np.ndarray)}
+    for view in views.values():
+        view.flags.writeable = False
+    return storage | views
 
 
 class Scalar:
