@@ -13,6 +13,7 @@ without a log 38 (640), with it 159 (910), with blocks of 8 and of 64 entries no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -149,9 +150,9 @@ class _Writer:
 
 def scattered(residual: Residual) -> list[Buffer]:
     """The buffers that a log is for: those stored to in loops, neither appended to nor sorted nor
-    filled there, of a program that goes over no whole dimension. One that does has as much to do
-    anyway as to save arrays whole."""
-    if any(isinstance(s, For) and _is_dimension(s, residual) for s in walk(residual.body)):
+    filled there, of a program that goes over no whole dimension. One that does so in any case has as
+    much to do anyway as to save arrays whole."""
+    if any(isinstance(s, For) and _is_dimension(s, residual) for s in _certain(residual.body)):
         return []
     stored: set[Buffer] = set()
     others: set[Buffer] = set()
@@ -175,6 +176,15 @@ def scattered(residual: Residual) -> list[Buffer]:
 
     visit(residual.body, False, False)
     return [buffer for buffer in residual.buffers if buffer in stored - others]
+
+
+def _certain(code: Code) -> Iterator[Stmt]:
+    """The statements of `code` that are in no branch."""
+    for statement in code.statements:
+        yield statement
+        if not isinstance(statement, If):
+            for inner in nested(statement):
+                yield from _certain(inner)
 
 
 def _is_dimension(loop: For, residual: Residual) -> bool:
