@@ -18,8 +18,9 @@ PYTHON ?= $(or $(call works,python3),$(call works,python3.13),$(call works,pytho
 run: $(INSTALLED)  ## the main job: run a program
 	$(BIN)/finch run examples/spmv.finch
 
+# On all cores, of which `PYTEST_ARGS="-n 0"` takes one; unbuffered, so that a log shows how far it is.
 test: $(INSTALLED)  ## the whole suite
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -u -m pytest -n logical $(PYTEST_ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
