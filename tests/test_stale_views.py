@@ -13,6 +13,7 @@ from every_format import fits
 from in_child import isolated
 
 from finchlang import FinchError, Scalar, Session, Tensor
+from finchlang.run.arguments import COMPARED
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
 
@@ -122,6 +123,22 @@ def test_parts_that_are_replaced_after_a_good_call(part: str) -> None:
     setattr(A, part, getattr(A, part).copy())
     session.run(MULTIPLY)
     assert np.allclose(session["y"], other @ session["x"])
+
+
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+def test_a_change_in_place_of_a_large_matrix_is_seen_after_some_calls(part: str) -> None:
+    n = 5 * COMPARED // 2
+    session = Session()
+    session["A"] = A = sp.eye_array(n, format="csc")
+    session["x"], session["y"] = np.arange(1.0, n + 1), np.zeros(n)
+    session.run(MULTIPLY)
+    getattr(A, part)[3 * COMPARED // 2] -= 1
+    expected = A @ session["x"]
+    calls = 0
+    while not np.array_equal(session["y"], expected):
+        session.run(MULTIPLY)
+        calls += 1
+        assert calls <= 3
 
 
 # -------------------------------------------------------------------------- arrays changed in place

@@ -289,10 +289,12 @@ class _Known:
         ptr_size, idx_size = words[7], words[10]
         first = self._from
         stop = first + COMPARED
-        self._from = stop if stop < max(ptr_size, idx_size) else 0
         bounds = [first, min(stop, ptr_size), first, min(stop, idx_size)]
         bounds += max(0, idx_size - LAST), idx_size
-        return self._check.call(list(words), bounds)[0]
+        is_same = self._check.call(list(words), bounds)[0]
+        if is_same:  # where they differ is compared again when the matrix is described anew
+            self._from = stop if stop < max(ptr_size, idx_size) else 0
+        return is_same
 
 
 #: by the identity of the matrices; each is looked at again at each call
