@@ -207,3 +207,13 @@ def test_two_calls_in_turn() -> None:
         session.run("f(A, x, y)\nf(A, v, z)")
         assert np.allclose(session["y"].to_numpy(), session["A"] @ session["x"])
         assert np.allclose(session["z"].to_numpy(), session["A"] @ session["v"])
+
+
+@pytest.mark.parametrize("kind", [sp.csc_array, sp.csr_matrix])
+def test_a_matrix_with_parts_that_are_not_in_place_stays_the_same_object(kind) -> None:
+    session, C = Session(), kind(np.eye(3))
+    C.indices = C.indices[::-1].copy()[::-1]
+    session["A"], session["C"] = kind(np.diag([1.0, 2.0, 3.0])), C
+    loops = "j = _, i = _" if kind is sp.csc_array else "i = _, j = _"
+    session.run(f"@finch begin\nC .= 0\nfor {loops}\n C[i, j] = 2 * A[i, j]\nend\nend")
+    assert session["C"] is C and np.array_equal(C.toarray(), np.diag([2.0, 4.0, 6.0]))

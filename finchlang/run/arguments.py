@@ -229,28 +229,35 @@ class MatrixArgument(Argument):
         return [getattr(self.value, name) for name in ("indptr", "indices", "data")]
 
     def commit(self, memory: Memory) -> Any:
-        matrix, is_by_rows = self.value, isinstance(self.format, Swizzled)
-        level = self.format.level if isinstance(self.format, Swizzled) else self.format
-        _, lists, leaf = memory.storage(level)
-        made = {"indptr": lists["ptr"], "indices": lists["idx"], "data": leaf["val"]}
-        shape = memory.shape[::-1] if is_by_rows else memory.shape
-        if shape != matrix.shape:
-            data, indices, indptr = [made[k].copy() for k in ("data", "indices", "indptr")]
-            return type(matrix)((data, indices, indptr), shape)
-        for name, array in made.items():
-            if not _is_same_memory(getattr(matrix, name), array):
-                setattr(matrix, name, array)
-        return matrix
+        return _with_parts(self.value, self.format, memory)
+
+
+def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
+    """A CSC or CSR matrix with the arrays of `memory`; another one if it takes another size."""
+    is_by_rows = isinstance(format, Swizzled)
+    _, lists, leaf = memory.storage(format.level if is_by_rows else format)
+    made = {"indptr": lists["ptr"], "indices": lists["idx"], "data": leaf["val"]}
+    shape = memory.shape[::-1] if is_by_rows else memory.shape
+    if shape != matrix.shape:
+        data, indices, indptr = [made[k].copy() for k in ("data", "indices", "indptr")]
+        return type(matrix)((data, indices, indptr), shape)
+    for name, array in made.items():
+        if not _is_same_memory(getattr(matrix, name), array):
+            setattr(matrix, name, array)
+    return matrix
 
 
 class ConvertedArgument(Argument):
-    """A sparse array of SciPy in another format, of which a kernel has a copy."""
+    """A sparse array of SciPy of which a kernel has a copy: in another format than CSC and CSR, or of
+    arrays that cannot be used in place."""
 
     __slots__ = ()
     takes_memory = True
     is_current = False
 
     def commit(self, memory: Memory) -> Any:
+        if self.value.format in ("csc", "csr") and self.value.ndim == 2:
+            return _with_parts(self.value, self.format, memory)
         made: Tensor | SwizzledTensor
         if isinstance(self.format, Swizzled):
             body = Tensor.over(self.format.level, memory, True)
