@@ -126,7 +126,8 @@ class _Run:
     def _refined(self, token: Token, before: str, adjacent: bool) -> Token:
         """The token under the name the grammar knows it by in this place."""
         kind = token.type
-        if kind == "LPAR" and adjacent and (before in CALLABLE_ENDS or self.is_declaring):
+        is_sized = self.is_declaring and before == "NUMBER"
+        if kind == "LPAR" and adjacent and (before in CALLABLE_ENDS or is_sized):
             return token.update(type="LCALL")
         if kind == "LBRACK" and adjacent and before in CALLABLE_ENDS:
             return token.update(type="LSUB")
