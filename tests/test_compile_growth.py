@@ -45,3 +45,12 @@ def test_many_loops() -> None:
 
     of(4)
     assert of(120) <= 2.5 * of(60)
+
+
+def test_many_branches() -> None:
+    def of(count: int) -> int:
+        arms = [f"if x[i] == {k}\ny[i] = {2 * k}\n" for k in range(count)]
+        return calls(f"for i = _\n{'else'.join(arms)}end\nend", x=DENSE, y=DENSE)
+
+    of(4)
+    assert of(80) <= 3 * of(40)

@@ -312,12 +312,11 @@ def test_elseif():
     program = parse_kernel(
         "if a\ns[] = 1\nelseif b\ns[] = 2\nelseif c\ns[] = 3\nelse\ns[] = 4\nend"
     )
-    not_a_b = call("&&", call("!", a), call("!", b))
-    assert program.statements == (
-        Sieve(a, _set(1)),
-        Sieve(call("&&", call("!", a), b), _set(2)),
-        Sieve(call("&&", not_a_b, c), _set(3)),
-        Sieve(call("&&", not_a_b, call("!", c)), _set(4)),
+    last = Block((Sieve(c, _set(3)), Sieve(call("!", c), _set(4))))
+    rest = Block((Sieve(b, _set(2)), Sieve(call("!", b), last)))
+    assert program == Block((Sieve(a, _set(1)), Sieve(call("!", a), rest)))
+    assert parse_kernel("if a\ns[] = 1\nelseif b\ns[] = 2\nend") == Block(
+        (Sieve(a, _set(1)), Sieve(call("!", a), Sieve(b, _set(2))))
     )
 
 

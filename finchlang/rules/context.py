@@ -3,7 +3,7 @@ puts in their place, over which region, and at which coordinate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from finchlang.host.fold import const
@@ -12,10 +12,10 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
 from finchlang.rules.engine import Machine, Rule, State, Step
 from finchlang.rules.prove import greater, lesser
-from finchlang.syntax import Access, Extent, Index, Literal, Loop, Node, Value
+from finchlang.syntax import Access, Block, Extent, Index, Literal, Loop, Node, Sieve, Value
 from finchlang.tensors.wrappers import release
 from finchlang.types import Int64
-from finchlang.walk import map_children, substitute, walk
+from finchlang.walk import children, map_children, substitute, walk
 
 
 def find(term: Node, kind: type[Any]) -> Any:
@@ -44,7 +44,10 @@ def _look(term: Node) -> tuple[tuple[Access, ...], tuple[Any, ...]]:
     known = _known.get(id(term))
     if known is not None:
         return known[1]
-    accesses = tuple(node for node in walk(term) if isinstance(node, Access))
+    parts: Iterable[Node] = walk(term)
+    if isinstance(term, (Block, Sieve)):  # what it is made of is looked at next
+        parts = (access for child in children(term) for access in accesses_in(child))
+    accesses = tuple(node for node in parts if isinstance(node, Access))
     looplets = {id(a.tensor): a.tensor for a in accesses if isinstance(a.tensor, Looplet)}
     if len(_known) >= _REMEMBERED:
         _known.clear()

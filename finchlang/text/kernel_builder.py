@@ -153,18 +153,19 @@ class KernelBuilder:
         return parts[0], parts[2]
 
     def sieve(self, parts: list) -> Node:
-        """`else` is a sieve on `!condition`, `elseif` one on the earlier ones' negations too."""
+        """`else` is a sieve on `!condition`, and what follows `elseif` stands in it: so a chain is as
+        long as its text."""
         rest, span = nodes(parts), self.over(parts)
-        arms: list[Node] = []
-        earlier: Node | None = None  # no condition so far held
-        for k in range(0, len(rest), 2):
-            condition: Node | None = rest[k] if k + 1 < len(rest) else None
-            guard = _conjunction(earlier, condition)
-            arms.append(Sieve(guard, rest[min(k + 1, len(rest) - 1)], span=span))
-            if condition is not None:
+        whole: Node | None = rest[-1] if len(rest) % 2 else None
+        arms = list(zip(rest[::2], rest[1::2], strict=False))
+        for condition, body in reversed(arms):
+            arm: Node = Sieve(condition, body, span=span)
+            if whole is not None:
                 negation = Call(Variable("!"), (condition,), span=condition.span)
-                earlier = _conjunction(earlier, negation)
-        return arms[0] if len(arms) == 1 else Block(tuple(arms), span=span)
+                arm = Block((arm, Sieve(negation, whole, span=span)), span=span)
+            whole = arm
+        assert whole is not None
+        return whole
 
     def assign(self, parts: list) -> Node:
         target, sign, value = parts
@@ -272,14 +273,6 @@ class KernelBuilder:
                 hint = "it hands back tensors when all loops are done"
                 raise syntax_error("`return` is the last statement of a kernel", node.span, hint)
         return _statement(program, frozenset())
-
-
-def _conjunction(left: Node | None, right: Node | None) -> Node:
-    if left is None or right is None:
-        whole = left or right
-        assert whole is not None
-        return whole
-    return Call(Variable("&&"), (left, right), span=right.span)
 
 
 def _statement(node: Node, bound: frozenset[str]) -> Any:
