@@ -1,5 +1,6 @@
 """The looplets (Finch'25 Table 2, Looplets'23 section 4): data that describes how to iterate over
-one dimension of a tensor. What they mean is written in `rules/loops.py`.
+one dimension of a tensor. What they mean is written in the rules
+(`rules/loops.py`, `regions.py`, `steppers.py`).
 
 Where a looplet needs code, it holds a Python function over host operations. A *payload* is what a
 leaf looplet gives for one coordinate: a Literal, a Value, a fiber of the dimensions that are left,

@@ -1,4 +1,4 @@
-"""Session: the one place that joins the script, the rules, the hosts and native code."""
+"""A session: names, and scripts that run on them, with every kernel run by one of the engines."""
 
 from __future__ import annotations
 

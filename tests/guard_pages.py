@@ -29,10 +29,19 @@ from finchlang.tensors import aligned
 TESTS = Path(__file__).parent
 FILES = (
     *("programs", "case_matrix", "case_studies", "native", "native_random", "native_operations"),
-    *("native_failures", "native_journal", "native_records", "native_spread", "native_cache"),
+    *("native_failures", "pass_undo_log", "native_compile_cache", "native_spread", "native_cache"),
     *("level_blocks", "level_bytemap", "level_coo", "level_coordinates", "level_hash"),
     *("level_packed", "level_pinpoint", "level_runs", "level_sparse_interval", "narrow_indices"),
-    *("slices", "wrappers", "masks", "scalars", "early_break", "roundtrips", "storage", "renewal"),
+    *(
+        "slices",
+        "wrappers",
+        "masks",
+        "scalars",
+        "early_break",
+        "roundtrips",
+        "storage",
+        "back_buffers",
+    ),
     *("calling", "stale_views", "threads", "session", "agreement", "call_sequences"),
 )
 

@@ -1,4 +1,5 @@
-"""Constructors of host expressions: types are checked and constants folded here, and only here."""
+"""Constructors of host expressions, which check the types of operands and fold constants and
+identities; nothing else folds."""
 
 from __future__ import annotations
 

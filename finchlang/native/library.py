@@ -1,8 +1,9 @@
-"""The procedures that native kernels call, written in the host language itself.
+"""The procedures that native kernels call: what they are named, and those that are written in the
+host language itself.
 
 `search` and `sort` are compiled on their own, once for each type: with them inside, a kernel that
-sorts would take 25 ms longer to compile. So is `grow`, which would take 3 ms in each kernel that
-grows. `power` is small, and good to inline.
+sorts would take 25 ms longer to compile. So is `grow`, which is LLVM's own text and would take 3 ms
+in each kernel that grows. `power` is small, and good to inline.
 """
 
 from __future__ import annotations

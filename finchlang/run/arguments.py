@@ -38,7 +38,7 @@ class Argument:
         self.owner = value
 
     @property
-    def spare(self) -> Memory | None:
+    def back_buffer(self) -> Memory | None:
         """Memory that a result may be put into."""
         return None
 
@@ -79,8 +79,8 @@ class TensorArgument(Argument):
         self.regions = memory.regions() if memory.is_shared else ()
 
     @property
-    def spare(self) -> Memory | None:
-        return self.owner.spare
+    def back_buffer(self) -> Memory | None:
+        return self.owner.back_buffer
 
     @property
     def is_current(self) -> bool:
@@ -94,7 +94,7 @@ class TensorArgument(Argument):
         before = self.memory
         if memory is not before:
             if memory.arrays is not before.arrays:
-                self.owner.spare = None if before.is_shared else before
+                self.owner.back_buffer = None if before.is_shared else before
             else:
                 memory.is_shared, memory.is_borrowed = before.is_shared, before.is_borrowed
             self.owner.memory = memory

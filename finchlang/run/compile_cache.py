@@ -1,8 +1,8 @@
 """What is kept of a compiled kernel between runs, so that it is ready without being normalised and
 staged again: found by all that determines its residual program.
 
-The key is the program as it was parsed, with the place of each node, the formats, the rules, and (by
-`key_of`) this package's sources. The record says how to call the kernel and where its object code
+The key is the program as it was parsed, with the span of each node, the formats, the rules, and (by
+`key_of`) this package's sources. The entry says how to call the kernel and where its object code
 is. That is kept by the residual program: a kernel that has only moved within its file is staged
 again, but not compiled.
 """
@@ -99,7 +99,7 @@ def _steps(program: Node) -> Iterator[Node]:
 
 
 @dataclass(frozen=True)
-class Record:
+class CacheEntry:
     """A kernel that was compiled before: `object_name` is the name of its object code."""
 
     signature: Signature
@@ -107,36 +107,36 @@ class Record:
     object_name: str
 
 
-class Place:
-    """Where the record of a kernel is in `cache`: under `key`. `sources` are the texts that the
-    program's nodes are in; records number them, and so name places in the texts of today."""
+class CacheKey:
+    """Under what `name` the entry of a kernel is in `cache`. `sources` are the texts that the program's
+    nodes are in; entries number them, so that their spans are in the texts of today."""
 
-    def __init__(self, cache: DiskCache, key: str, sources: list[Source]):
-        self.cache, self.key, self.sources = cache, key, sources
+    def __init__(self, cache: DiskCache, name: str, sources: list[Source]):
+        self.cache, self.name, self.sources = cache, name, sources
 
-    def recall(self) -> Record | None:
-        """The record, if there is one and it is in order."""
-        content = self.cache.get(self.key)
+    def recall(self) -> CacheEntry | None:
+        """The entry, if there is one and it is in order."""
+        content = self.cache.get(self.name)
         try:
             return None if content is None else _decoded(json.loads(content), self.sources)
         except (ValueError, TypeError, LookupError, AttributeError, FinchError):
             return None
 
-    def keep(self, record: Record) -> None:
-        """Keep `record`, if it is read again as what it is."""
+    def keep(self, entry: CacheEntry) -> None:
+        """Keep `entry`, if it is read again as what it is."""
         try:
-            content = json.dumps(_encoded(record, self.sources))
-            is_kept = _decoded(json.loads(content), self.sources) == record
-        except (ValueError, FinchError):  # a place in some other text, a format that is not written
+            content = json.dumps(_encoded(entry, self.sources))
+            is_kept = _decoded(json.loads(content), self.sources) == entry
+        except (ValueError, FinchError):  # a span in some other text, a format that is not written
             return
         if is_kept:
-            self.cache.put(self.key, content.encode())
+            self.cache.put(self.name, content.encode())
 
 
-def place_of(
+def cache_key(
     program: Node, formats: dict[str, Format], rules: str, cache: DiskCache | None
-) -> Place | None:
-    """The place of the record of a kernel; None if it has something in it that no key tells."""
+) -> CacheKey | None:
+    """The key of a kernel; None if it has something in it that no key tells."""
     if cache is None:
         return None
     sources: list[Source] = []
@@ -144,7 +144,7 @@ def place_of(
         parts = (_plain(program, sources), _plain(tuple(formats.items()), sources), rules)
     except TypeError:
         return None
-    return Place(cache, key_of("record", repr(parts)), sources)
+    return CacheKey(cache, key_of("entry", repr(parts)), sources)
 
 
 # ------------------------------------------------------------------------------------------- the key
@@ -184,24 +184,24 @@ def _label(kind: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-# ---------------------------------------------------------------------------------------- the record
+# ----------------------------------------------------------------------------------------- the entry
 
 
-def _encoded(record: Record, sources: list[Source]) -> dict[str, Any]:
-    """Raises ValueError for a place that is in none of `sources`."""
-    signature, layout = record.signature, record.layout
+def _encoded(entry: CacheEntry, sources: list[Source]) -> dict[str, Any]:
+    """Raises ValueError for a span that is in none of `sources`."""
+    signature, layout = entry.signature, entry.layout
 
     def types(given: tuple[Type, ...]) -> list[str]:
         return [type.name for type in given]
 
-    def place(span: Span | None) -> list[int] | None:
+    def numbers(span: Span | None) -> list[int] | None:
         if span is None:
             return None
         number = sources.index(span.source)
         return [number, span.line, span.column, span.end_line, span.end_column]
 
     return {
-        "object": record.object_name,
+        "object": entry.object_name,
         "tensors": signature.tensors,
         "workspaces": {name: str(level) for name, level in signature.workspaces.items()},
         **{name: list(getattr(signature, name)) for name in ("yields", "numbers")},
@@ -213,22 +213,24 @@ def _encoded(record: Record, sources: list[Source]) -> dict[str, Any]:
             [list(vars(log).values()) for log in layout.undo_log.logs],
             layout.undo_log.epoch,
         ],
-        "failures": [[f.kind, f.message, types(f.values), place(f.span)] for f in layout.failures],
+        "failures": [
+            [f.kind, f.message, types(f.values), numbers(f.span)] for f in layout.failures
+        ],
     }
 
 
-def _decoded(given: dict[str, Any], sources: list[Source]) -> Record:
+def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
     """Raises one of the errors that `recall` expects for what `_encoded` does not give."""
 
     def types(names: list[str]) -> tuple[Type, ...]:
         return tuple([TYPES[name] for name in names])
 
-    def failure(kind: str, message: str, values: list[str], place: list[int] | None) -> Failure:
-        if place is None:
+    def failure(kind: str, message: str, values: list[str], span: list[int] | None) -> Failure:
+        if span is None:
             return Failure(kind, message, types(values))
-        number, line, column, end_line, end_column = place
-        span = Span(sources[number], line, column, end_line, end_column)
-        return Failure(kind, message, types(values), span)
+        number, line, column, end_line, end_column = span
+        own = Span(sources[number], line, column, end_line, end_column)
+        return Failure(kind, message, types(values), own)
 
     signature = Signature(
         dict(given["tensors"]),
@@ -249,4 +251,4 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> Record:
         tuple(given["procedures"]),
         UndoLog(tuple([Log(*numbers) for numbers in given["undo_log"][0]]), given["undo_log"][1]),
     )
-    return Record(signature, layout, given["object"])
+    return CacheEntry(signature, layout, given["object"])

@@ -26,7 +26,7 @@ from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
 from finchlang.run.arguments import Argument, TensorArgument, describe
 from finchlang.run.call import NativeCall, check_apart, check_writable
-from finchlang.run.compile_cache import Record, Signature, place_of, signature_of
+from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Call, Node, Value, Variable
@@ -65,9 +65,9 @@ class Kernel:
     def __init__(self, program: Node, formats: dict[str, Format], which_rules: str = "all"):
         self.source, self.formats, self.which_rules = program, formats, which_rules
         self._cache = default_cache()
-        self._place = place_of(program, formats, which_rules, self._cache)
-        self._record = self._place.recall() if self._place is not None else None
-        self.signature = self._record.signature if self._record is not None else self._signature()
+        self._key = cache_key(program, formats, which_rules, self._cache)
+        self._entry = self._key.recall() if self._key is not None else None
+        self.signature = self._entry.signature if self._entry is not None else self._signature()
         signature, changed = self.signature, self.signature.changed
         levels = signature.levels(formats)
         self.bounds = [bind(name, level, name in changed) for name, level in levels.items()]
@@ -216,14 +216,14 @@ class Kernel:
     @cached_property
     def native(self) -> NativeKernel:
         """The compiled kernel."""
-        place, record, cache = self._place, self._record, self._cache
-        if record is not None and cache is not None:
-            found = load_kernel(record.layout, record.object_name, cache)
+        key, entry, cache = self._key, self._entry, self._cache
+        if entry is not None and cache is not None:
+            found = load_kernel(entry.layout, entry.object_name, cache)
             if found is not None:
                 return found
         native = compile_residual(self.residual, cache)
-        if place is not None and native.object_name is not None:
-            place.keep(Record(self.signature, native.layout, native.object_name))
+        if key is not None and native.object_name is not None:
+            key.keep(CacheEntry(self.signature, native.layout, native.object_name))
         return native
 
 

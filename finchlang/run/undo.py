@@ -54,14 +54,14 @@ class Output:
             for k in self.written:
                 undoing.keep(self.first + k, memory.arrays[k])
             return memory
-        spare = argument.spare
+        back_buffer = argument.back_buffer
         arrays, words = list(memory.arrays), list(memory.words)
         for k in self.written:
             # a kernel that writes some arrays only leaves others to both memories
-            if spare is not None and spare.arrays[k] is not arrays[k]:
+            if back_buffer is not None and back_buffer.arrays[k] is not arrays[k]:
                 arrays[k], words[3 * k : 3 * k + 3] = (
-                    spare.arrays[k],
-                    spare.words[3 * k : 3 * k + 3],
+                    back_buffer.arrays[k],
+                    back_buffer.words[3 * k : 3 * k + 3],
                 )
             else:
                 arrays[k], words[3 * k : 3 * k + 3] = self.empty[k], (0, 0, 0)

@@ -1,4 +1,4 @@
-"""The values of scripts: ranges, numbers as the operator table sees them, and how values print."""
+"""Values of scripts: ranges, operators on numbers and arrays, equality, truth and array literals."""
 
 from __future__ import annotations
 

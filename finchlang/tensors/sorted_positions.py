@@ -1,5 +1,5 @@
-"""Reading a level whose fibers list their coordinates in ascending order in `idx`, from ptr[p] to
-ptr[p + 1] - 1: shared by SparseList and SparseByteMap."""
+"""Levels whose fibers list their coordinates in ascending order in `idx`, from ptr[p] to
+ptr[p + 1] - 1: how they are read, packed, unpacked and checked, in parts that other levels use, too."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Tensor:
     #: what it is kept in
     memory: Memory
     #: memory that it had before, for a kernel that makes it anew
-    spare: Memory | None = None
+    back_buffer: Memory | None = None
 
     def __init__(self, format: Level | str, *shape: int):
         self.format = parse_format(format) if isinstance(format, str) else format

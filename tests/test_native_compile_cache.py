@@ -1,4 +1,4 @@
-"""Records of compiled kernels on disk: a kernel that was compiled before is ready without being
+"""The compile cache, compiled kernels on disk: a kernel that was compiled before is ready without being
 normalised and staged, and does the same; whatever determines a kernel tells it from another."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from finchlang.host.ir import Residual, Var
 from finchlang.native import cache as cache_module
 from finchlang.native import jit
 from finchlang.run import kernel as kernel_module
-from finchlang.run.compile_cache import place_of
+from finchlang.run.compile_cache import cache_key
 from finchlang.run.kernel import Kernel
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
@@ -37,7 +37,7 @@ SPMV = """
     end
 end
 """
-#: what stands before the text of a record
+#: what stands before the text of an entry
 HEAD = len(_seal(b""))
 GATHER = "@finch for i = _; y[i] = x[I[i]] end"
 
@@ -96,7 +96,7 @@ def test_the_second_time_nothing_is_normalised_staged_or_compiled(work: Work) ->
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_programs_do_the_same_from_records(path: Path, work: Work, capsys: Any) -> None:
+def test_programs_do_the_same_from_the_cache(path: Path, work: Work, capsys: Any) -> None:
     def run() -> tuple[str, str | None]:
         parse_script.cache_clear()
         lines: list[str] = []
@@ -185,7 +185,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
     "cut off": lambda content: content[:-3],
     "longer": lambda content: content + b" ",
-    "another text": lambda content: _seal(b"no record"),
+    "another text": lambda content: _seal(b"no entry"),
     "no object": lambda content: _seal(b"[1, 2]"),
     "other fields": lambda content: _seal(b'{"tensors": {}, "object": ""}'),
     "an unknown type": lambda content: _seal(content[HEAD:].replace(b'"Float64"', b'"Float65"')),
@@ -193,18 +193,16 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_record_is_a_miss_and_is_replaced(
-    damage: str, work: Work, tmp_path: Path
-) -> None:
+def test_a_damaged_entry_is_a_miss_and_is_replaced(damage: str, work: Work, tmp_path: Path) -> None:
     spmv()
-    [record] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
-    record.write_bytes(DAMAGES[damage](record.read_bytes()))
+    [entry] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
+    entry.write_bytes(DAMAGES[damage](entry.read_bytes()))
     work.take()
     assert spmv() == [7, 9] and work.take() == {"normalised", "staged"}
     assert spmv() == [7, 9] and work.take() == set()
 
 
-def test_without_the_object_code_a_record_is_a_miss(work: Work, tmp_path: Path) -> None:
+def test_without_the_object_code_an_entry_is_a_miss(work: Work, tmp_path: Path) -> None:
     spmv()
     for path in files(tmp_path):
         if b'"tensors"' not in path.read_bytes():
@@ -238,8 +236,8 @@ def test_an_error_of_compiling_comes_each_time(work: Work) -> None:
 
 def key(program: Any, formats: Any = (), rules: str = "all") -> str | None:
     node = parse_kernel(program) if isinstance(program, str) else program
-    place = place_of(node, dict(formats), rules, DiskCache("/nowhere"))
-    return place and place.key
+    found = cache_key(node, dict(formats), rules, DiskCache("/nowhere"))
+    return found and found.name
 
 
 def test_keys_tell_apart_what_differs() -> None:
@@ -269,10 +267,10 @@ def test_what_no_key_tells_is_not_kept() -> None:
     assert key(Variable("x")) is not None
 
 
-def test_a_record_is_plain_text(work: Work, tmp_path: Path) -> None:
+def test_an_entry_is_plain_text(work: Work, tmp_path: Path) -> None:
     spmv()
-    [record] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
-    assert json.loads(record.read_bytes()[HEAD:])["tensors"] == {"y": "y", "A": "A", "x": "x"}
+    [entry] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
+    assert json.loads(entry.read_bytes()[HEAD:])["tensors"] == {"y": "y", "A": "A", "x": "x"}
 
 
 def test_staging_leaves_garbage_collection_as_it_was(work: Work) -> None:
