@@ -247,8 +247,11 @@ class Equations:
 
     def __post_init__(self) -> None:
         self.tensors: dict[str, list[Dimension]] = {}  # the modes of each, where the walk is
-        self.written: set[str] = set()  # declared, and not read since
+        #: the sizes, before, of what is declared and not read since
+        self.written: dict[str, list[Dimension]] = {}
         self.visit(self.region, self.env, {})
+        for name in list(self.written):
+            self.finish(name)
 
     # ---------------------------------------------------------------- collecting
 
@@ -319,14 +322,14 @@ class Equations:
             message = f"{tensor.name} has {len(before)} dimensions, {len(dims)} are given"
             raise FinchError("dimension", message, node.span)
         new = dims or [Dimension() for _ in before]
-        self.defaults += zip(new, before, strict=True)
         self.declarations[id(node)] = self.tensors[tensor.name] = new
-        self.written.add(tensor.name)
+        self.written[tensor.name] = before
 
     def finish(self, name: str) -> None:
-        """From here on the tensor has a size, and is no longer sized by its indices."""
+        """From here on the tensor has a size, and is no longer sized by its indices: it is sized
+        before those that are written with what is read of it."""
         if name in self.written:
-            self.written.remove(name)
+            self.defaults += zip(self.tensors[name], self.written.pop(name), strict=True)
             sizes = [Dimension() for _ in self.tensors[name]]
             self.sized += zip(self.tensors[name], sizes, strict=True)
             self.tensors[name] = sizes
