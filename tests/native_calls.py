@@ -18,13 +18,15 @@ def run(
     """The arrays afterwards (the same object, changed in place, or a larger one if it had to grow),
     and the outputs. If the kernel fails, all arrays are as they were."""
     undoing, layout = Undoing(kernel.layout.undo_log), kernel.layout
-    undoing.begin()
+    if undoing.has_logs:
+        undoing.begin()
     words = [word for array in arrays for word in (address_of(array), array.size, 0)]
     for number, array in enumerate(arrays):
         if number in layout.written:
             undoing.keep(number, array)
     given = list(inputs)
-    undoing.add(words, given)
+    if undoing.has_logs:
+        undoing.add(words, given)
     try:
         outputs = kernel.call(words, given)
     except BaseException:

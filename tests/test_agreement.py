@@ -28,7 +28,7 @@ from finchlang.tensors import counted, sorted_positions
 FIRST = int(os.environ.get("AGREEMENT_SEED", "0"))
 #: how many cases for each set of rules, and how many of them each test takes
 STEP = 100
-CASES = {"all": int(os.environ.get("AGREEMENT_CASES", "1500")), "paper": 600}
+CASES = {"all": int(os.environ.get("AGREEMENT_CASES", "400")), "paper": 200}
 CASES["paper"] = min(CASES.values())
 
 

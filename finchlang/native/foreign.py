@@ -3,7 +3,9 @@ coordinates are in order, and whether they still are as they were copied."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +21,15 @@ from finchlang.types import Int64, Type, type_of_dtype
 def address_of(array: np.ndarray) -> int:
     """Where an array is in memory now."""
     try:
-        return address_finder()(array)
+        return _finder[0](array)
+    except IndexError:  # it is not compiled yet
+        _finder.append(address_finder())
+        return address_of(array)
     except (BufferError, ValueError):  # of a type that has no buffers
         return array.__array_interface__["data"][0]
+
+
+_finder: list[Callable[[Any], int]] = []
 
 
 @cache

@@ -279,7 +279,7 @@ class _Known:
         key = id(matrix)
         self.matrix = ref(matrix, lambda _: _known.pop(key, None))
         self.facts = facts
-        self.format, self.memory = over_parts(matrix)
+        self.format, self.memory = over_parts(matrix, address_of)
         words = self.memory.words
         end = words[6] + self.memory.arrays[2].nbytes
         self.regions: Regions = ((words[6], end),) if end > words[6] else ()

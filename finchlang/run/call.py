@@ -106,7 +106,8 @@ class NativeCall:
         inputs: list[Any] = []
         written: list[tuple[Argument, Memory, Output]] = []
         undoing, native = self._undoing, self._native
-        undoing.begin()
+        if undoing.has_logs:
+            undoing.begin()
         plan = zip(arguments, self._outputs, self._counters, strict=True)
         for argument, output, counters in plan:
             memory = argument.memory
@@ -118,7 +119,8 @@ class NativeCall:
             if counters:
                 inputs += memory.counters[-counters:]
         inputs += numbers
-        undoing.add(words, inputs)
+        if undoing.has_logs:
+            undoing.add(words, inputs)
         try:
             outputs = native.call(words, inputs)
         except BaseException:

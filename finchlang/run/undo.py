@@ -101,12 +101,12 @@ class Undoing:
         self._logs = {log.array: _LogMemory(log) for log in undo_log.logs}
         self._saved: dict[int, np.ndarray] = {}  # by number of buffer
         self._epoch = 0
+        #: whether `begin` and `add` have anything to do
+        self.has_logs = bool(self._logs)
         self._kept: list[tuple[int, np.ndarray]] = []
 
     def begin(self) -> None:
-        """Get ready for a call."""
-        if not self._logs:
-            return
+        """Get ready for a call, if there are logs."""
         self._epoch += 1
         if self._epoch > LAST_EPOCH:
             self._epoch = 1
@@ -136,12 +136,11 @@ class Undoing:
 
     def add(self, words: list[int], inputs: list[Any]) -> None:
         """Tell the kernel of the logs: their arrays, the epoch, and the sizes that they ask for."""
-        if self._logs:
-            inputs.append(self._epoch)
-            for log in self._logs.values():
-                words += log.words
-                if log.tells_size:
-                    inputs.append(log.given)
+        inputs.append(self._epoch)
+        for log in self._logs.values():
+            words += log.words
+            if log.tells_size:
+                inputs.append(log.given)
 
     def undo(self) -> None:
         """Have all arrays as they were."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.memory import Memory
+from finchlang.tensors.memory import Memory, address_of
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
@@ -86,16 +87,19 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     return body if level is format else SwizzledTensor(body, (2, 1))
 
 
-def over_parts(matrix: Any) -> tuple[Format, Memory]:
+def over_parts(
+    matrix: Any, locate: Callable[[np.ndarray], int] = address_of
+) -> tuple[Format, Memory]:
     """The format of a CSC or CSR matrix whose arrays are in order and of types that tensors have, and
     its memory: what kernels index by is a copy, which nobody else can change; the values are the
-    matrix's own."""
+    matrix's own. `locate` tells where an array is."""
     is_by_rows = matrix.format == "csr"
     rows, fibers = matrix.shape[::-1] if is_by_rows else matrix.shape
     ptr = aligned_copy(matrix.indptr[: fibers + 1])
     stored = int(ptr[-1])
     arrays = ptr, aligned_copy(matrix.indices[:stored]), matrix.data
-    memory = Memory.borrowed((rows, fibers), arrays, (stored,))
+    words = [word for array in arrays for word in (locate(array), array.size, 0)]
+    memory = Memory.borrowed((rows, fibers), arrays, (stored,), words)
     return _format_of_parts(matrix.data.dtype, matrix.indices.dtype, is_by_rows), memory
 
 
