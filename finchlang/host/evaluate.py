@@ -150,8 +150,8 @@ def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
         value = expr.value
         return lambda *values: value
     if isinstance(expr, Var):
-        place = next(k for k, variable in enumerate(variables) if variable is expr)
-        return lambda *values: values[place]
+        number = next(k for k, variable in enumerate(variables) if variable is expr)
+        return lambda *values: values[number]
     assert isinstance(expr, Op)
     function = _as_function(expr.name, expr.type, expr.args[0].type)
     if len(expr.args) == len(variables) and all(map(operator.is_, expr.args, variables)):

@@ -1,4 +1,4 @@
-"""A residual program as a text to read: deterministic, and complete but for errors' places."""
+"""A residual program as a text to read: deterministic, and complete but for errors' spans."""
 
 from __future__ import annotations
 
@@ -111,14 +111,14 @@ class Listing:
             case ir.Load(variable, buffer, index):
                 self.bind(depth, variable, f"{self.name(buffer)}[{self.expr(index)}]")
             case ir.Store(buffer, index, value):
-                place = f"{self.name(buffer)}[{self.expr(index)}]"
-                self.line(depth, f"{place} = {self.expr(value)}")
+                target = f"{self.name(buffer)}[{self.expr(index)}]"
+                self.line(depth, f"{target} = {self.expr(value)}")
             case ir.Get(variable, cell):
                 self.bind(depth, variable, self.name(cell))
             case ir.Set(cell, value):
                 content = self.expr(value)
-                place = self.name(cell) if cell in self.names else self.new_cell(cell)
-                self.line(depth, f"{place} := {content}")
+                target = self.name(cell) if cell in self.names else self.new_cell(cell)
+                self.line(depth, f"{target} := {content}")
             case ir.If(condition, then, otherwise):
                 self.line(depth, f"if {self.expr(condition)}")
                 self.code(then, depth + 1)

@@ -208,8 +208,8 @@ class _Checker:
 
     def failure(self, kind: str, message: str, values: tuple[Expr, ...]) -> None:
         self.require(kind in ERROR_KINDS, f"unknown kind of error: {kind}")
-        places = sum(field is not None for _, field, _, _ in Formatter().parse(message))
-        self.require(places == len(values), f"{len(values)} values for the message {message!r}")
+        fields = sum(field is not None for _, field, _, _ in Formatter().parse(message))
+        self.require(fields == len(values), f"{len(values)} values for the message {message!r}")
         for value in values:
             self.visible(value, "a message")
 

@@ -34,21 +34,23 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     E = Context(term, tuple(found))
     machine.tell("Leapfrog", lambda: (term, term))
-    cells, ends = _places(found, region, state)
+    cells, ends = _positions(found, region, state)
     host = state.host
 
     def meet() -> None:
-        places = [host.get(cell) for cell in cells]
-        coordinates = [x.positions.coordinate(host, q) for x, q in zip(found, places, strict=True)]
+        positions = [host.get(cell) for cell in cells]
+        coordinates = [
+            x.positions.coordinate(host, q) for x, q in zip(found, positions, strict=True)
+        ]
         farthest = host.let(reduce(maximum, coordinates), "farthest")
 
         def hit() -> None:
             at = coordinates[0]
-            pairs = zip(found, places, strict=True)
+            pairs = zip(found, positions, strict=True)
             body = E.at(at, *(x.positions.tail(host, q, at) for x, q in pairs))
             machine.tell("Loop", lambda: (term, body), at)
             machine.run(body, state.inside())
-            for cell, q in zip(cells, places, strict=True):
+            for cell, q in zip(cells, positions, strict=True):
                 host.set(cell, add(q, 1))
 
         def leap(x: Any, cell: Cell, q: Expr) -> None:
@@ -58,7 +60,7 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
             host.set(cell, after)
 
         def leaps() -> None:
-            for i, *what in zip(coordinates, found, cells, places, strict=True):
+            for i, *what in zip(coordinates, found, cells, positions, strict=True):
                 host.branch(compare("lt", i, farthest), partial(leap, *what))
 
         host.branch(conjunction(*(compare("eq", i, farthest) for i in coordinates)), hit, leaps)
@@ -83,7 +85,7 @@ def _leapers(term: Node) -> list[Any] | None:
     return found
 
 
-def _places(
+def _positions(
     found: list[Any], region: tuple[Expr, Expr], state: State
 ) -> tuple[list[Cell], list[Expr]]:
     """Cells with the first positions to look at, and the positions to stop before. Where nothing

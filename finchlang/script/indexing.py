@@ -22,20 +22,20 @@ def subscript(value: Any, indices: list[Any]) -> Any:
         _check_count(value, (), indices)
         return held(value)
     if isinstance(value, (tuple, list, FinchRange, str)):
-        (place,) = _places(value, (len(value),), indices)
-        if isinstance(place, int):
-            return value[place]
-        part = [value[k] for k in range(len(value))[place]]
+        (subscript,) = _subscripts(value, (len(value),), indices)
+        if isinstance(subscript, int):
+            return value[subscript]
+        part = [value[k] for k in range(len(value))[subscript]]
         if isinstance(value, str):
             return "".join(part)
         return tuple(part) if isinstance(value, tuple) else array_literal([part], False)
     if not is_array(value):
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     value = as_tensor(value) if is_scipy(value) else value
-    places = _places(value, value.shape, indices)
-    if all(isinstance(p, int) for p in places) and not isinstance(value, np.ndarray):
-        return plain(_entry(value, places))
-    found = dense(value)[places]
+    subscripts = _subscripts(value, value.shape, indices)
+    if all(isinstance(p, int) for p in subscripts) and not isinstance(value, np.ndarray):
+        return plain(_entry(value, subscripts))
+    found = dense(value)[subscripts]
     return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
 
 
@@ -48,13 +48,13 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         target.value = element.wrap(_storable(value, element))
         return
     if isinstance(target, list):
-        (place,) = _places(target, (len(target),), indices)
-        target[place] = value
+        (subscript,) = _subscripts(target, (len(target),), indices)
+        target[subscript] = value
         return
     if not is_array(target):
         raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
     target = as_tensor(target) if is_scipy(target) else target
-    places = _places(target, target.shape, indices)
+    subscripts = _subscripts(target, target.shape, indices)
     array = dense_view(target)
     if array is None:
         hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
@@ -63,7 +63,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
     if not array.flags.writeable:
         raise FinchError("type", "this array is read-only")
     kept = type_of_dtype(array.dtype)
-    array[places] = value if kept is None else _storable(value, kept)
+    array[subscripts] = value if kept is None else _storable(value, kept)
 
 
 def dense_view(value: Any) -> np.ndarray | None:
@@ -84,12 +84,12 @@ def _storable(value: Any, element: Type) -> Any:
     return value if isinstance(value, np.ndarray) else element.wrap(value)
 
 
-def _entry(tensor: Tensor | SwizzledTensor, places: tuple[Any, ...]) -> Any:
+def _entry(tensor: Tensor | SwizzledTensor, subscripts: tuple[Any, ...]) -> Any:
     view = dense_view(tensor)
     if view is not None:
-        return view[places]
+        return view[subscripts]
     coordinates, values = tensor.entries()
-    found = np.flatnonzero(np.all(coordinates == np.array(places)[:, None], axis=0))
+    found = np.flatnonzero(np.all(coordinates == np.array(subscripts)[:, None], axis=0))
     return values[found[0]] if len(found) else tensor.dtype.type(tensor.fill)
 
 
@@ -99,19 +99,19 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
         raise FinchError("dimension", what)
 
 
-def _places(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
+def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
     """The indices as NumPy's: counted from 0, ranges as slices."""
     _check_count(value, shape, indices)
-    return tuple(_place(i, size) for i, size in zip(indices, shape, strict=True))
+    return tuple(_subscript(i, size) for i, size in zip(indices, shape, strict=True))
 
 
-def _place(index: Any, size: int) -> int | slice:
+def _subscript(index: Any, size: int) -> int | slice:
     if index is ALL:
         return ALL
     if isinstance(index, FinchRange):
         parts = [whole(k, "an index") for k in index]
         for k in parts[:1] + parts[-1:]:
-            _place(k, size)
+            _subscript(k, size)
         if not parts:
             return slice(0, 0)
         step = int(index.step)

@@ -41,11 +41,11 @@ class Counted(Level):
 
 def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
     """Count the entries written to `fiber` since `stored` was `first`, and tell its parent."""
-    store, place = fiber.store, add(fiber.position, 1)
+    store, after = fiber.store, add(fiber.position, 1)
     written = host.let(sub(host.get(store.stored), first), "written")
     # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
-    count = add(host.load(store.ptr, place, "count", Int64), written)
-    host.store(store.ptr, place, host.let(count, "count"))
+    count = add(host.load(store.ptr, after, "count", Int64), written)
+    host.store(store.ptr, after, host.let(count, "count"))
     if fiber.dirty is not None:
         parent = fiber.dirty
         host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))

@@ -44,14 +44,14 @@ class Dense(Level):
     def assemble(
         self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
     ) -> None:
-        places = _places(host, dims[-1], start, stop)
-        self.lvl.assemble(host, store.child, dims[:-1], *places)
+        positions = _positions(host, dims[-1], start, stop)
+        self.lvl.assemble(host, store.child, dims[:-1], *positions)
 
     def reserve(
         self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
     ) -> None:
-        places = _places(host, dims[-1], start, stop)
-        self.lvl.reserve(host, store.child, dims[:-1], *places)
+        positions = _positions(host, dims[-1], start, stop)
+        self.lvl.reserve(host, store.child, dims[:-1], *positions)
 
     def refill(
         self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
@@ -117,7 +117,7 @@ class Dense(Level):
         return {}
 
 
-def _places(host: Host, size: Expr, start: Expr, stop: Expr) -> tuple[Expr, Expr]:
+def _positions(host: Host, size: Expr, start: Expr, stop: Expr) -> tuple[Expr, Expr]:
     """The first and the last position in the child of the fibers from `start` to `stop`."""
     first = host.let(mul(start, size), "first")
     return first, host.let(sub(mul(add(stop, 1), size), 1), "last")

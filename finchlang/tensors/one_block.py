@@ -135,10 +135,10 @@ class OneBlock(Level):
     # ------------------------------------------------------------------ writing
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        store, place = fiber.store, add(fiber.position, 1)
+        store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.stored)
         # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
-        before = host.load(store.ofs, place, "before", Int64)
+        before = host.load(store.ofs, after, "before", Int64)
         position, leave = self.enter(host, fiber, before, first)
         made = host.cell(first, "made")  # positions up to here are fill, if nothing else
 
@@ -149,7 +149,7 @@ class OneBlock(Level):
             written = host.let(sub(host.get(store.stored), first), "written")
 
             def keep() -> None:
-                host.store(store.ofs, place, add(before, written))
+                host.store(store.ofs, after, add(before, written))
                 leave()
                 if fiber.dirty is not None:
                     host.set(fiber.dirty, TRUE)

@@ -74,7 +74,7 @@ class PackBits(RunList):
             after = host.load(ofs, add(q, 1), "after", Int64)
             end = host.load(right, q, "right", Int64)
             base = host.let(sub(sub(after, end), 2), "base")  # literals are counted from their last
-            literal = Lookup(lambda host, i: fiber.child(host.let(add(base, i), "place")))
+            literal = Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
             is_run = compare("eq", after, add(first, 1))
             return Switch(is_run, Run(fiber.child(first)), literal), None
 
@@ -87,8 +87,8 @@ class PackBits(RunList):
         after = host.load(ofs, add(q, 1), "after", Int64)
         back = sub(host.load(right, q, "right", Int64), sub(i, 1))
         is_run = compare("eq", after, add(first, 1))
-        place = op("select", is_run, first, sub(sub(after, 1), back))
-        return fiber.child(host.let(place, "place"))
+        position = op("select", is_run, first, sub(sub(after, 1), back))
+        return fiber.child(host.let(position, "position"))
 
     # ------------------------------------------------------------------------ comparing and moving
 

@@ -146,22 +146,22 @@ class SparseBlockList(Counted):
             def look() -> None:
                 first, after = self._positions(host, fiber, b)
                 back = sub(host.load(idx, b, "i", Int64), sub(i, 1))
-                place = host.let(sub(sub(after, back), 1), "place")
-                host.branch(compare("ge", place, first), lambda: host.set(found, place))
+                position = host.let(sub(sub(after, back), 1), "position")
+                host.branch(compare("ge", position, first), lambda: host.set(found, position))
 
             host.branch(compare("lt", b, stop), look)
-            place = host.get(found)
-            return Switch(compare("ge", place, 0), fiber.child(place), self.fill)
+            position = host.get(found)
+            return Switch(compare("ge", position, 0), fiber.child(position), self.fill)
 
         return Lookup(body)
 
     # ------------------------------------------------------------------ writing
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        store, place = fiber.store, add(fiber.position, 1)
+        store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.blocks)
         # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
-        before = host.load(store.ptr, place, "before", Int64)
+        before = host.load(store.ptr, after, "before", Int64)
         following = host.cell(NONE, "following")  # the stored coordinate after the last block
 
         def go_on() -> None:
@@ -172,7 +172,7 @@ class SparseBlockList(Counted):
 
         def epilogue(host: Host) -> None:
             written = host.let(sub(host.get(store.blocks), first), "written")
-            host.store(store.ptr, place, add(before, written))
+            host.store(store.ptr, after, add(before, written))
             if fiber.dirty is not None:
                 parent = fiber.dirty
                 host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
@@ -209,18 +209,18 @@ class SparseBlockList(Counted):
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
     ) -> tuple[dict[str, Any], np.ndarray, int]:
-        new = np.ones(len(positions), bool)  # not the same place as the entry before
+        new = np.ones(len(positions), bool)  # not at the coordinate of the entry before
         new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
-        fibers, places = positions[new], coordinates[new]
-        begins = np.ones(len(places), bool)
-        begins[1:] = (fibers[1:] != fibers[:-1]) | (places[1:] != places[:-1] + 1)
+        fibers, stored = positions[new], coordinates[new]
+        begins = np.ones(len(stored), bool)
+        begins[1:] = (fibers[1:] != fibers[:-1]) | (stored[1:] != stored[:-1] + 1)
         ends = np.roll(begins, -1)  # the first begins a block, so the last ends one
         ptr = np.concatenate(([0], np.cumsum(np.bincount(fibers[begins], minlength=count))))
         ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
-        arrays = {"ptr": ptr, "idx": places[ends], "ofs": ofs}
+        arrays = {"ptr": ptr, "idx": stored[ends], "ofs": ofs}
         storage: dict[str, Any] = {k: v.astype(self.index.dtype) for k, v in arrays.items()}
-        storage |= {"blocks": len(ofs) - 1, "stored": len(places)}
-        return storage, np.cumsum(new) - 1, len(places)
+        storage |= {"blocks": len(ofs) - 1, "stored": len(stored)}
+        return storage, np.cumsum(new) - 1, len(stored)
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

@@ -28,17 +28,17 @@ from finchlang.types import Bool, Int64, Type
 
 
 def _many(size: Expr) -> Expr:
-    """From so many of a fiber's places on, looking at all is as quick as sorting them."""
+    """From so many of a fiber's positions on, looking at all is as quick as sorting them."""
     return op("shr", size, 5)
 
 
 @dataclass(frozen=True)
 class SparseByteMap(Level):
-    """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at place p * size + i of `tbl` and of
+    """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at position p * size + i of `tbl` and of
     the child.
 
     In read mode `idx` and `ptr` list the set coordinates of each fiber in order. In update mode
-    `idx` lists the set places of all fibers, in no order; `stored` is their number. `cleared` places
+    `idx` lists the set positions of all fibers, in no order; `stored` is their number. `cleared` positions
     of `tbl` are in use, all false but for the listed; `fibers` fibers of `width` were frozen last.
     """
 
@@ -58,7 +58,7 @@ class SparseByteMap(Level):
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
-        """Clear the listed places only, if the fibers keep their size; else start anew."""
+        """Clear the listed positions only, if the fibers keep their size; else start anew."""
         size = dims[-1]
         same = host.let(compare("eq", host.get(store.width), size), "same")
         self.lvl.declare(host, store.child, dims[:-1])
@@ -69,11 +69,11 @@ class SparseByteMap(Level):
                 host.set(store.cleared, ZERO)
                 return
 
-            def clear_place(q: Expr, place: Expr) -> None:
-                host.store(store.tbl, place, FALSE)
-                self.lvl.assemble(host, store.child, dims[:-1], place, place)
+            def clear_position(q: Expr, position: Expr) -> None:
+                host.store(store.tbl, position, FALSE)
+                self.lvl.assemble(host, store.child, dims[:-1], position, position)
 
-            self._each_listed(host, store, host.get(store.fibers), size, clear_place)
+            self._each_listed(host, store, host.get(store.fibers), size, clear_position)
 
         host.branch(same, clear, lambda: host.set(store.cleared, ZERO))
         host.set(store.width, size)
@@ -82,12 +82,12 @@ class SparseByteMap(Level):
         self._make_room(host, store, size)
 
     def _make_room(self, host: Host, store: Store, size: Expr) -> None:
-        """Room in the list for as many places as are written there."""
+        """Room in the list for as many positions as are written there."""
         if store.is_outermost:
             host.grow(store.idx, _many(size))
 
     def _each_listed(self, host: Host, store: Store, fibers: Expr, size: Expr, body: Any) -> None:
-        """`body(q, place)` for each coordinate listed in read mode, with its place in `tbl`."""
+        """`body(q, position)` for each coordinate listed in read mode, with its position in `tbl`."""
 
         if store.is_outermost:  # and there is one fiber
 
@@ -116,7 +116,7 @@ class SparseByteMap(Level):
         cleared = host.get(store.cleared)
 
         def extend() -> None:
-            self.check_positions(host, wanted)  # while it is updated, `idx` lists places
+            self.check_positions(host, wanted)  # while it is updated, `idx` lists positions
             host.grow(store.tbl, wanted)
             host.fill(store.tbl, cleared, wanted, FALSE)
             self.lvl.assemble(host, store.child, dims[:-1], cleared, host.let(sub(wanted, 1)))
@@ -126,7 +126,7 @@ class SparseByteMap(Level):
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         size = dims[-1]
-        is_one = count is ONE  # fiber: then places are coordinates already
+        is_one = count is ONE  # fiber: then positions are coordinates already
 
         def sort() -> None:
             host.sort(store.idx, ZERO, host.get(store.stored))
@@ -156,7 +156,7 @@ class SparseByteMap(Level):
         self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
 
     def _is_dense(self, host: Host, store: Store, size: Expr) -> Expr:
-        """Whether so many of the places of a single fiber are listed that to look at all of them is
+        """Whether so many of the positions of a single fiber are listed that to look at all of them is
         quicker than to sort those, and to foresee whether one more is new is hard: then no more of
         them are listed before the fiber is frozen."""
         return compare("ge", host.get(store.stored), _many(size))
@@ -166,32 +166,32 @@ class SparseByteMap(Level):
         kept = host.cell(ZERO, "kept")
         host.grow(store.idx, size)
 
-        def look(place: Expr) -> None:
+        def look(position: Expr) -> None:
             k = host.get(kept)
-            host.store(store.idx, k, place)
-            is_set = host.load(store.tbl, place, "set")
+            host.store(store.idx, k, position)
+            is_set = host.load(store.tbl, position, "set")
             host.set(kept, add(k, op("cast", is_set, type=Int64)))
 
-        host.count(ZERO, sub(size, 1), look, "place")
+        host.count(ZERO, sub(size, 1), look, "position")
         host.set(store.stored, host.get(kept))
 
     def _is_in_order(self, host: Host, store: Store) -> Expr:
-        """Whether the listed places ascend, and all are set: as they are if they were written in
+        """Whether the listed positions ascend, and all are set: as they are if they were written in
         order, which is then as quickly told as done."""
         is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
 
         def look(q: Expr) -> None:
-            place = host.load(store.idx, q, "place", Int64)
-            ascends = compare("lt", host.get(previous), place)
-            is_right = op("and", ascends, host.load(store.tbl, place, "set"))
+            position = host.load(store.idx, q, "position", Int64)
+            ascends = compare("lt", host.get(previous), position)
+            is_right = op("and", ascends, host.load(store.tbl, position, "set"))
             host.set(is_so, op("and", host.get(is_so), is_right))
-            host.set(previous, place)
+            host.set(previous, position)
 
         host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
         return host.get(is_so)
 
     def _split_by_fiber(self, host: Host, store: Store, size: Expr, count: Expr) -> None:
-        """From the sorted places of all fibers to the coordinates of each, leaving out those that
+        """From the sorted positions of all fibers to the coordinates of each, leaving out those that
         were unset again (a Pattern overwritten with false) or, after that, listed twice."""
         kept, place_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
         previous = host.cell(const(-1), "previous")
@@ -209,18 +209,18 @@ class SparseByteMap(Level):
                 host.branch(compare("lt", q, stored), lambda: inside(q))
 
             def inside(q: Expr) -> None:
-                place = host.load(store.idx, q, "place", Int64)
-                host.branch(compare("lt", place, end), lambda: take(q, place))
+                position = host.load(store.idx, q, "position", Int64)
+                host.branch(compare("lt", position, end), lambda: take(q, position))
 
-            def take(q: Expr, place: Expr) -> None:
+            def take(q: Expr, position: Expr) -> None:
                 def keep() -> None:
                     k = host.get(kept)
-                    host.store(store.idx, k, sub(place, base))
+                    host.store(store.idx, k, sub(position, base))
                     host.set(kept, add(k, 1))
 
-                is_new = compare("ne", place, host.get(previous))
-                host.branch(op("and", is_new, host.load(store.tbl, place, "set")), keep)
-                host.set(previous, place)
+                is_new = compare("ne", position, host.get(previous))
+                host.branch(op("and", is_new, host.load(store.tbl, position, "set")), keep)
+                host.set(previous, position)
                 host.set(place_cell, add(q, 1))
                 host.set(more, TRUE)
 
@@ -233,19 +233,19 @@ class SparseByteMap(Level):
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
         self._make_room(host, store, dims[-1])
-        if count is not ONE:  # one fiber: coordinates are places already
+        if count is not ONE:  # one fiber: coordinates are positions already
             self.check_positions(host, mul(count, dims[-1]))
             self._each_listed(
-                host, store, count, dims[-1], lambda q, place: host.store(store.idx, q, place)
+                host, store, count, dims[-1], lambda q, position: host.store(store.idx, q, position)
             )
 
     def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
         size, idx = dims[-1], store.idx
 
         def children(a: Expr, b: Expr) -> Expr:
-            place = host.let(add(mul(p, size), host.load(idx, a, "i", Int64)), "place")
+            position = host.let(add(mul(p, size), host.load(idx, a, "i", Int64)), "position")
             other = host.let(add(mul(q, size), host.load(idx, b, "i", Int64)), "other")
-            return self.lvl.equal(host, store.child, dims[:-1], place, other)
+            return self.lvl.equal(host, store.child, dims[:-1], position, other)
 
         return ranges_equal(host, store.ptr, p, q, (idx,), children)
 
@@ -256,19 +256,19 @@ class SparseByteMap(Level):
         a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
 
         def one(k: Expr) -> None:
-            place, to = host.let(add(a, k), "place"), host.let(add(b, k), "to")
-            host.store(store.tbl, to, host.load(store.tbl, place, "set"))
-            self.lvl.move(host, store.child, dims[:-1], place, to)
+            position, to = host.let(add(a, k), "position"), host.let(add(b, k), "to")
+            host.store(store.tbl, to, host.load(store.tbl, position, "set"))
+            self.lvl.move(host, store.child, dims[:-1], position, to)
 
         host.count(ZERO, sub(size, 1), one, "k")
         move_range(host, store.ptr, source, target, (store.idx,), lambda a, b: None)
 
     def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
-        places = host.let(mul(count, dims[-1]), "places")
+        positions = host.let(mul(count, dims[-1]), "positions")
         host.set(store.fibers, count)
-        host.set(store.cleared, places)
+        host.set(store.cleared, positions)
         host.set(store.stored, host.load(store.ptr, count, "stored", Int64))
-        self.lvl.truncate(host, store.child, dims[:-1], places)
+        self.lvl.truncate(host, store.child, dims[:-1], positions)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         store = fiber.store
@@ -278,40 +278,44 @@ class SparseByteMap(Level):
         if protocol == "follow":
 
             def at(host: Host, i: Expr) -> Node:
-                place = host.let(add(base, sub(i, 1)), "place")
-                return Switch(host.load(store.tbl, place, "set"), fiber.child(place), self.fill)
+                position = host.let(add(base, sub(i, 1)), "position")
+                return Switch(
+                    host.load(store.tbl, position, "set"), fiber.child(position), self.fill
+                )
 
             return Lookup(at)
         return unfurl_sorted(host, fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
 
     def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
-        """Write at a place: list it if it becomes set."""
+        """Write at a position: list it if it becomes set."""
         store = fiber.store
 
         def preamble(host: Host) -> tuple[Node, Any]:
-            place = host.let(where, "place")
-            before = host.load(store.tbl, place, "set")
+            position = host.let(where, "position")
+            before = host.load(store.tbl, position, "set")
             dirty = host.cell(before, "dirty")
 
             def enlist() -> None:
                 q = host.get(store.stored)
                 if not store.is_outermost:
                     host.grow(store.idx, add(q, 1))
-                host.store(store.idx, q, place)
-                host.store(store.tbl, place, TRUE)
+                host.store(store.idx, q, position)
+                host.store(store.tbl, position, TRUE)
                 host.set(store.stored, add(q, 1))
                 if fiber.dirty is not None:
                     host.set(fiber.dirty, TRUE)
 
             def unless_listed() -> None:
-                # another access of the same statement may have listed the place in the meantime
-                host.branch(op("not", host.load(store.tbl, place, "set")), enlist)
+                # another access of the same statement may have listed the position in the meantime
+                host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
 
             def epilogue(host: Host) -> None:
                 now = host.get(dirty)
 
                 def mark() -> None:
-                    host.store(store.tbl, place, op("or", now, host.load(store.tbl, place, "set")))
+                    host.store(
+                        store.tbl, position, op("or", now, host.load(store.tbl, position, "set"))
+                    )
 
                 def enlist_if_new() -> None:
                     host.branch(op("and", now, op("not", before)), unless_listed)
@@ -323,9 +327,9 @@ class SparseByteMap(Level):
                     enlist_if_new()
                 if isinstance(self.lvl, Pattern):  # may have been overwritten with false
                     unset = op("and", before, op("not", now))
-                    host.branch(unset, lambda: host.store(store.tbl, place, FALSE))
+                    host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
 
-            return fiber.child(place, dirty), epilogue
+            return fiber.child(position, dirty), epilogue
 
         return Thunk(preamble)
 
@@ -333,12 +337,12 @@ class SparseByteMap(Level):
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
     ) -> tuple[dict[str, Any], np.ndarray, int]:
         storage, _ = pack_sorted(positions, coordinates, count, self.index.dtype)
-        places = positions * size + coordinates
+        entries = positions * size + coordinates
         tbl = full_aligned(count * size, False, bool)
-        tbl[places] = True
+        tbl[entries] = True
         counters = {"stored": len(storage["idx"]), "cleared": len(tbl)}
         counters |= {"fibers": count, "width": size}
-        return storage | {"tbl": tbl} | counters, places, count * size
+        return storage | {"tbl": tbl} | counters, entries, count * size
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

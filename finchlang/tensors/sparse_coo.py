@@ -95,20 +95,20 @@ class SparseCOO(Coordinates):
             host, fiber, first
         )
 
-    def at(self, host: Host, fiber: Fiber, place: tuple[Expr, ...]) -> Node:
-        """What is written at the coordinates `place` (from 1, the last mode first)."""
-        if len(place) < self.number:
-            return Appending(fiber, place)
-        return Thunk(lambda host: self._append(host, fiber, place))
+    def at(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> Node:
+        """What is written at `coordinates` (from 1, the last mode first)."""
+        if len(coordinates) < self.number:
+            return Appending(fiber, coordinates)
+        return Thunk(lambda host: self._append(host, fiber, coordinates))
 
-    def _append(self, host: Host, fiber: Fiber, place: tuple[Expr, ...]) -> tuple[Node, Any]:
+    def _append(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         store = fiber.store
         q = host.get(store.stored)
         self.lvl.assemble(host, store.child, self.below(fiber.dims), q, q)
         dirty = host.cell(FALSE, "dirty")
 
         def keep() -> None:
-            for idx, i in zip(self.buffers(store), reversed(place), strict=True):
+            for idx, i in zip(self.buffers(store), reversed(coordinates), strict=True):
                 host.grow(idx, add(q, 1))
                 host.store(idx, q, sub(i, 1))
             host.set(store.stored, add(q, 1))
@@ -132,17 +132,17 @@ class SparseCOO(Coordinates):
 
 @dataclass(frozen=True, slots=True)
 class Appending(PartOfFiber):
-    """A fiber being written, at the coordinates `place` (from 1) of its last modes."""
+    """A fiber being written, at `coordinates` (from 1) of its last modes."""
 
-    place: tuple[Expr, ...]
+    coordinates: tuple[Expr, ...]
 
     def __str__(self) -> str:
-        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.place)))}]"
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.coordinates)))}]"
 
     def sizes(self) -> tuple[Expr | None, ...]:
-        return self.fiber.dims[: len(self.fiber.dims) - len(self.place)]
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.coordinates)]
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         level = self.fiber.level
         assert isinstance(level, SparseCOO)
-        return Lookup(lambda host, i: level.at(host, self.fiber, (*self.place, i)))
+        return Lookup(lambda host, i: level.at(host, self.fiber, (*self.coordinates, i)))

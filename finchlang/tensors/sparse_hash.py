@@ -23,16 +23,16 @@ from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import accumulate, load_range
 from finchlang.types import Float64, Int64
 
-#: places of all fibers must be below this
-_MOST_PLACES = 2**62
+#: keys of all fibers must be below this
+_MOST_KEYS = 2**62
 
 
 @dataclass(frozen=True)
 class SparseHash(Coordinates):
-    """`SparseHash(lvl)`, `SparseHash{N}(lvl)`: a coordinate of fiber p has the *place*
+    """`SparseHash(lvl)`, `SparseHash{N}(lvl)`: a coordinate of fiber p has the *key*
     p * size + i; coordinates of N modes count as one, the last mode's counting most.
 
-    The table (`hash_table.py`) has the entries by their places; the entry number, in the order of
+    The table (`hash_table.py`) has the entries by their keys; the entry number, in the order of
     insertion, is the position in the child. Freezing lists the entries that are set in order:
     `pos[q]` is the position of the q-th, the coordinates are as Coordinates says.
     """
@@ -68,12 +68,12 @@ class SparseHash(Coordinates):
     def assemble(
         self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
     ) -> None:
-        """There is nothing to make; but places must be numbers (with much room for rounding)."""
+        """There is nothing to make; but keys must be numbers (with much room for rounding)."""
         sizes = self.own(dims)
-        places = cast(add(stop, 1), Float64)
+        keys = cast(add(stop, 1), Float64)
         for size in sizes:
-            places = op("mul", places, cast(size, Float64))
-        too_many = compare("gt", places, const(float(_MOST_PLACES), Float64))
+            keys = op("mul", keys, cast(size, Float64))
+        too_many = compare("gt", keys, const(float(_MOST_KEYS), Float64))
         host.branch(too_many, lambda: host.fail("dimension", _too_many(len(sizes)), sizes))
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
@@ -100,24 +100,24 @@ class SparseHash(Coordinates):
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def _span(self, dims: tuple[Expr, ...]) -> Expr:
-        """The number of places of a fiber."""
+        """The number of keys of a fiber."""
         return _product(self.own(dims))
 
     def _each_set(self, host: Host, store: Store, body: Any) -> None:
-        """`body(place)` for each entry that is set."""
+        """`body(key)` for each entry that is set."""
 
         def entry(e: Expr) -> None:
-            place = host.load(store.key, e, "place")
-            host.branch(compare("ge", place, 0), lambda: body(place))
+            key = host.load(store.key, e, "key")
+            host.branch(compare("ge", key, 0), lambda: body(key))
 
         host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
 
     def _list_one_fiber(self, host: Host, store: Store) -> None:
         listed = host.cell(ZERO, "listed")
 
-        def enlist(place: Expr) -> None:
+        def enlist(key: Expr) -> None:
             q = host.get(listed)
-            host.store(store.pos, q, place)
+            host.store(store.pos, q, key)
             host.set(listed, add(q, 1))
 
         self._each_set(host, store, enlist)
@@ -126,19 +126,19 @@ class SparseHash(Coordinates):
         host.store(store.ptr, ONE, host.get(listed))
 
     def _list_by_fiber(self, host: Host, store: Store, span: Expr, count: Expr) -> None:
-        """Sort the places by their fibers, counting: first ptr[p + 2] is the number of places of
+        """Sort the keys by their fibers, counting: first ptr[p + 2] is the number of keys of
         fiber p, then ptr[p + 1] where the next of them goes."""
         host.grow(store.ptr, add(count, 2))
         host.fill(store.ptr, ZERO, add(count, 2), ZERO)
 
-        def number(place: Expr) -> None:
-            at = host.let(add(op("idiv", place, span), 2), "at")
+        def number(key: Expr) -> None:
+            at = host.let(add(op("idiv", key, span), 2), "at")
             host.store(store.ptr, at, add(host.load(store.ptr, at, "n"), 1))
 
-        def enlist(place: Expr) -> None:
-            at = host.let(add(op("idiv", place, span), 1), "at")
+        def enlist(key: Expr) -> None:
+            at = host.let(add(op("idiv", key, span), 1), "at")
             q = host.load(store.ptr, at, "q")
-            host.store(store.pos, q, place)
+            host.store(store.pos, q, key)
             host.store(store.ptr, at, add(q, 1))
 
         self._each_set(host, store, number)
@@ -146,9 +146,9 @@ class SparseHash(Coordinates):
         self._each_set(host, store, enlist)
 
     def _split(self, host: Host, store: Store, dims: tuple[Expr, ...], base: Expr, q: Expr) -> None:
-        """From the place at `pos[q]` to its coordinates and its position."""
-        place = host.load(store.pos, q, "place")
-        rest: Expr = host.let(sub(place, base), "rest")
+        """From the key at `pos[q]` to its coordinates and its position."""
+        key = host.load(store.pos, q, "key")
+        rest: Expr = host.let(sub(key, base), "rest")
         sizes, arrays = self.own(dims), self.buffers(store)
         for k in range(self.number - 1, 0, -1):
             below = _product(sizes[:k])
@@ -156,7 +156,7 @@ class SparseHash(Coordinates):
             host.store(arrays[k], q, i)
             rest = host.let(sub(rest, mul(i, below)), "rest")
         host.store(arrays[0], q, rest)
-        at = hash_table.find(host, store, place)
+        at = hash_table.find(host, store, key)
         host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
 
     def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
@@ -177,10 +177,10 @@ class SparseHash(Coordinates):
 
         def fiber(p: Expr) -> None:
             def entry(q: Expr) -> None:
-                place = p
+                key = p
                 for idx, size in zip(reversed(arrays), reversed(sizes), strict=True):
-                    place = add(mul(place, size), host.load(idx, q, "i", Int64))
-                host.store(store.key, self.child_position(host, store, q), place)
+                    key = add(mul(key, size), host.load(idx, q, "i", Int64))
+                host.store(store.key, self.child_position(host, store, q), key)
 
             stop = host.load(store.ptr, add(p, 1), "stop")
             host.count(host.load(store.ptr, p, "start"), sub(stop, 1), entry, "q")
@@ -193,21 +193,21 @@ class SparseHash(Coordinates):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ and protocol != "follow":
             return self.read_entries(host, fiber, protocol)
-        return Place(fiber, self.number, fiber.position).lookup(mode)
+        return PartialKey(fiber, self.number, fiber.position).lookup(mode)
 
-    def at_place(self, host: Host, fiber: Fiber, place: Expr, mode: str) -> Node:
-        """What is read or written at a place."""
+    def at_key(self, host: Host, fiber: Fiber, key: Expr, mode: str) -> Node:
+        """What is read or written at a key."""
         if mode != READ:
-            return Thunk(lambda host: self._enter(host, fiber, place))
-        at = hash_table.find(host, fiber.store, place)
+            return Thunk(lambda host: self._enter(host, fiber, key))
+        at = hash_table.find(host, fiber.store, key)
         e = host.load(fiber.store.tbl, add(at, 1), "e")
         return Switch(compare("ge", e, 0), fiber.child(e), self.fill)
 
-    def _enter(self, host: Host, fiber: Fiber, place: Expr) -> tuple[Node, Any]:
-        """The entry at `place` is made before anything is written to it, since another access may
-        come to the same place, or to another that needs an entry, before this one is left."""
+    def _enter(self, host: Host, fiber: Fiber, key: Expr) -> tuple[Node, Any]:
+        """The entry at `key` is made before anything is written to it, since another access may
+        come to the same key, or to another that needs an entry, before this one is left."""
         store = fiber.store
-        e, before, is_new = hash_table.enter(host, store, place)
+        e, before, is_new = hash_table.enter(host, store, key)
 
         def make() -> None:
             self.lvl.assemble(host, store.child, self.below(fiber.dims), e, e)
@@ -220,17 +220,17 @@ class SparseHash(Coordinates):
             host.branch(op("not", op("and", before, now)), lambda: settle(now))
 
         def settle(now: Expr) -> None:
-            at = hash_table.find(host, store, place)
+            at = hash_table.find(host, store, key)
 
             def confirm() -> None:
-                hash_table.mark(host, store, at, place, e, True)
+                hash_table.mark(host, store, at, key, e, True)
                 if fiber.dirty is not None:
                     host.set(fiber.dirty, TRUE)
 
             def drop() -> None:
                 host.branch(is_new, lambda: hash_table.forget(host, store, at, e))
                 if isinstance(self.lvl, Pattern):  # true overwritten with false
-                    unset = partial(hash_table.mark, host, store, at, place, e, False)
+                    unset = partial(hash_table.mark, host, store, at, key, e, False)
                     host.branch(before, unset)
 
             host.branch(now, confirm, drop)
@@ -239,26 +239,24 @@ class SparseHash(Coordinates):
 
     # ------------------------------------------------------------------ storage as arrays
 
-    def _places(
-        self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]
-    ) -> np.ndarray:
-        places = positions
+    def _keys(self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+        keys = positions
         for row, size in reversed(list(zip(rows, sizes, strict=True))):
-            places = places * size + row
-        return places
+            keys = keys * size + row
+        return keys
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
     ) -> tuple[dict[str, Any], np.ndarray, int]:
         sizes = size if isinstance(size, tuple) else (size,)
-        places = count
+        keys = count
         for one in sizes:
-            places *= one
-        if places > _MOST_PLACES:
+            keys *= one
+        if keys > _MOST_KEYS:
             raise FinchError("dimension", _too_many(len(sizes)).format(*sizes))
         rows = coordinates.reshape(self.number, -1)
         arrays, entries, firsts = self.pack_entries(positions, rows, count)
-        arrays |= hash_table.build(self._places(positions[firsts], rows[:, firsts], sizes))
+        arrays |= hash_table.build(self._keys(positions[firsts], rows[:, firsts], sizes))
         return arrays | {"pos": np.arange(len(firsts))}, entries, len(firsts)
 
     def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
@@ -285,18 +283,18 @@ class SparseHash(Coordinates):
         rows = np.array([storage[name][:listed] for name in self.names()], np.int64)
         if listed != np.count_nonzero(key >= 0):
             return f"{listed} coordinates are listed, {np.count_nonzero(key >= 0)} are in the table"
-        if np.any(key[pos] != self._places(positions, rows, sizes)):
+        if np.any(key[pos] != self._keys(positions, rows, sizes)):
             return "the table has other coordinates at the positions listed"
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Place(PartOfFiber):
+class PartialKey(PartOfFiber):
     """A fiber of a SparseHash at the coordinates `known` (from 1, the last mode first) of its last
-    modes; `left` of the level's own are left. `place` is the place of what is known."""
+    modes; `left` of the level's own are left. `key` is the key of what is known."""
 
     left: int
-    place: Expr
+    key: Expr
     known: tuple[Expr, ...] = ()
 
     def __str__(self) -> str:
@@ -322,10 +320,10 @@ class Place(PartOfFiber):
         assert size is not None
 
         def at(host: Host, i: Expr) -> Node:
-            place = host.let(add(mul(self.place, size), sub(i, 1)), "place", lower=ZERO)
+            key = host.let(add(mul(self.key, size), sub(i, 1)), "key", lower=ZERO)
             if self.left == 1:
-                return self.level.at_place(host, self.fiber, place, mode)
-            return Place(self.fiber, self.left - 1, place, (*self.known, i))
+                return self.level.at_key(host, self.fiber, key, mode)
+            return PartialKey(self.fiber, self.left - 1, key, (*self.known, i))
 
         return Lookup(at)
 

@@ -95,11 +95,11 @@ class SparseInterval(Level):
         first, last = self._load(host, fiber)
         taken = host.let(compare("le", first, last), "taken")
         p = fiber.position
-        place = host.let(op("select", taken, add(p, 1), p), "place")
+        position = host.let(op("select", taken, add(p, 1), p), "position")
         store, rest = fiber.store, fiber.dims[:-1]
 
         def clear() -> None:
-            self.lvl.assemble(host, store.child, rest, place, place)
+            self.lvl.assemble(host, store.child, rest, position, position)
 
         host.branch(taken, clear)
         dirty = host.cell(FALSE, "dirty")
@@ -114,7 +114,7 @@ class SparseInterval(Level):
             follows = host.let(compare("eq", start, add(last, 1)), "follows")
             same = host.cell(FALSE, "same")
             if self._compares_at_once:
-                host.branch(follows, lambda: host.set(same, self._equal(host, fiber, p, place)))
+                host.branch(follows, lambda: host.set(same, self._equal(host, fiber, p, position)))
             host.branch(
                 host.get(same),
                 lambda: host.store(store.right, p, sub(stop, 1)),
@@ -134,12 +134,12 @@ class SparseInterval(Level):
 
             def look() -> None:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
-                host.set(stays, op("not", self._equal(host, fiber, place, blank)))
+                host.set(stays, op("not", self._equal(host, fiber, position, blank)))
 
             host.branch(host.get(dirty), look)
             host.branch(host.get(stays), written)
 
-        return fiber.child(place, dirty), epilogue
+        return fiber.child(position, dirty), epilogue
 
     @property
     def _compares_at_once(self) -> bool:

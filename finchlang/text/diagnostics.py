@@ -49,7 +49,7 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Unexpected:
     """A token the grammar does not allow, what was parsed before it, and what might have stood."""
 
     token: Token
@@ -84,31 +84,31 @@ def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> Finc
     """The error for a token the grammar does not allow where it stands."""
     stack = error.state.value_stack
     in_kernel = start == "program" or any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
-    place = _Place(error.token, stack, error.expected, in_kernel, source)
+    here = _Unexpected(error.token, stack, error.expected, in_kernel, source)
     for explain in (_stratum, _head, _assignment, _end, _operand):
-        found = explain(place)
+        found = explain(here)
         if found is not None:
             return found
-    token = place.token
+    token = here.token
     shown = f"`{token}`" if token.strip() else "the end of the line"
-    expectation = _expectation(place.expected)
-    return FinchError("syntax", f"{shown} is not expected here", place.span(), expectation)
+    expectation = _expectation(here.expected)
+    return FinchError("syntax", f"{shown} is not expected here", here.span(), expectation)
 
 
-def _stratum(place: _Place) -> FinchError | None:
+def _stratum(here: _Unexpected) -> FinchError | None:
     """Words, macros and operators of the other stratum, and unknown macros."""
-    token, kind = place.token, place.token.type
+    token, kind = here.token, here.token.type
     message, hint = None, None
     if token in SCRIPT_MACROS + KERNEL_MACROS or kind == "MACRO":
-        message, hint = _macro(token, place.in_kernel)
-    elif place.in_kernel and kind in INSTEAD:
+        message, hint = _macro(token, here.in_kernel)
+    elif here.in_kernel and kind in INSTEAD:
         message = f"`{token}` belongs to the script stratum; inside a kernel use {INSTEAD[kind]}"
-    elif not place.in_kernel and kind == "LET":
+    elif not here.in_kernel and kind == "LET":
         message, hint = "`let` belongs to kernels", "in a script write `x = ...`"
-    elif not place.in_kernel and kind in ("DOT_EQ", "COLON_EQ", "USER_ASSIGN"):
+    elif not here.in_kernel and kind in ("DOT_EQ", "COLON_EQ", "USER_ASSIGN"):
         target = "A" if kind == "DOT_EQ" else "A[i]"
         message, hint = f"`{token}` belongs to kernels", f"write `@finch {target} {token} ...`"
-    return FinchError("syntax", message, place.span(), hint) if message else None
+    return FinchError("syntax", message, here.span(), hint) if message else None
 
 
 def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
@@ -128,93 +128,93 @@ def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
     return f"unknown macro `{token}`", hint
 
 
-def _head(place: _Place) -> FinchError | None:
+def _head(here: _Unexpected) -> FinchError | None:
     """Mistakes in the heads of `for`, `let` and `function`, and in `@freeze(...)`."""
-    stack, last = place.stack, place.last
+    stack, last = here.stack, here.last
     recent = [t for t in stack[-2:] if isinstance(t, Token)]
     brackets = [k for k, t in enumerate(stack) if isinstance(t, Token) and t.type in BRACKETS]
     before = stack[brackets[-1] - 1] if brackets and brackets[-1] else last
     if isinstance(before, Token) and before in KERNEL_MACROS:
         form = "(A, init, dims...)" if before == "@declare" else "(A)"
         message = f"`{before}` is written `{before}{form}` with a tensor's name"
-        return FinchError("syntax", message, place.span())
+        return FinchError("syntax", message, here.span())
     head = next((t for t in reversed(recent) if t.type in ("FOR", "LET", "FUNCTION")), None)
     if head is None:
         return None
     if head.type == "FOR":
-        hint = "write `for i = _`, or a range" if place.in_kernel else "write `for i = 1:n`"
+        hint = "write `for i = _`, or a range" if here.in_kernel else "write `for i = 1:n`"
         named = "a name must follow `for`"
         message = named if head is last else "a `for` needs `=` and what it runs over"
     elif head.type == "LET":
         message, hint = "a `let` needs a binding", "write `let x = A[i] ... end`"
     else:
         message, hint = "a function's head is its name and its parameters", "write `function f(x)`"
-    return FinchError("syntax", message, place.span(last), hint)
+    return FinchError("syntax", message, here.span(last), hint)
 
 
-def _assignment(place: _Place) -> FinchError | None:
+def _assignment(here: _Unexpected) -> FinchError | None:
     """Mistakes around `=`, and kernel statements that are none."""
-    token, last = place.token, place.last
+    token, last = here.token, here.last
     before = last.type if isinstance(last, Token) else None
     if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
         hint = f"in a kernel write `<<{last}>>=`"
-        return FinchError("syntax", f"`{last}=` is not an assignment", place.span(last), hint)
+        return FinchError("syntax", f"`{last}=` is not an assignment", here.span(last), hint)
     if token.type == "EQ" and isinstance(last, Node):
-        clause = next((t for t in reversed(place.tokens) if t.type in CLAUSES), None)
+        clause = next((t for t in reversed(here.tokens) if t.type in CLAUSES), None)
         hint = "equality is written `==`"
         if clause is None or clause.type in ("BEGIN", "ELSE", "_SEP"):
-            return FinchError("syntax", "this cannot be assigned to", place.span(), hint)
+            return FinchError("syntax", "this cannot be assigned to", here.span(), hint)
         where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
         message = f"`=` assigns, and has no place in {where}"
-        return FinchError("syntax", message, place.span(), hint)
-    if place.is_kernel_target:
-        opener = next((t for t in reversed(place.tokens) if t.type in BLOCK_STARTS), None)
+        return FinchError("syntax", message, here.span(), hint)
+    if here.is_kernel_target:
+        opener = next((t for t in reversed(here.tokens) if t.type in BLOCK_STARTS), None)
         hint = ""
         if token.type in ("AND", "OR"):
             hint = f"logical assignment is written `<<{token}>>=`"
         elif opener:
             hint = f"is an `end` missing for the `{opener}` in line {opener.line}?"
         message = "an expression is no statement of a kernel, which assigns: `s[] += ...`"
-        return FinchError("syntax", message, place.span(last), hint or None)
+        return FinchError("syntax", message, here.span(last), hint or None)
     return None
 
 
-def _end(place: _Place) -> FinchError | None:
+def _end(here: _Unexpected) -> FinchError | None:
     """The text ends too early; more input helps only after an operator or a comma."""
-    token, last = place.token, place.last
+    token, last = here.token, here.last
     if token.type != "$END":
         return None
     line, column = token.end_line or 1, token.end_column or 1
-    span = Span(place.source, line, column, line, column + 1)
+    span = Span(here.source, line, column, line, column + 1)
     if not isinstance(last, Token):
         return FinchError(
-            "syntax", "the statement ends too early", span, _expectation(place.expected)
+            "syntax", "the statement ends too early", span, _expectation(here.expected)
         )
     message = f"the text ends after `{last}`, where more must follow"
     return (Incomplete if last.type in CONTINUES else FinchError)("syntax", message, span)
 
 
-def _operand(place: _Place) -> FinchError | None:
+def _operand(here: _Unexpected) -> FinchError | None:
     """Missing operands and missing operators."""
-    token, last = place.token, place.last
+    token, last = here.token, here.last
     if token.type == "UNDERSCORE":
         hint = "`_` is the extent of a loop: `for i = _`"
-        return FinchError("syntax", "`_` has no value", place.span(), hint)
-    if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in place.expected:
+        return FinchError("syntax", "`_` has no value", here.span(), hint)
+    if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in here.expected:
         hint = "separate statements by a new line or `;`"
         if isinstance(last, Literal):
             hint = "a product is written with `*`"
         elif token.type == "LPAR":
             hint = "nothing may stand between a function and its `(`"
         message = f"an operator is missing before `{token}`"
-        return FinchError("syntax", message, place.span(), hint)
-    if isinstance(last, Token) and place.expected >= {"NAME", "NUMBER"}:
+        return FinchError("syntax", message, here.span(), hint)
+    if isinstance(last, Token) and here.expected >= {"NAME", "NUMBER"}:
         if token.isalpha() and token.type != "END":
             message = f"`{token}` is a word of the language, not a name"
-            return FinchError("syntax", message, place.span())
+            return FinchError("syntax", message, here.span())
         message = f"an expression is expected after `{last}`"
         if last.strip():
-            return FinchError("syntax", message, place.span())
+            return FinchError("syntax", message, here.span())
     return None
 
 
