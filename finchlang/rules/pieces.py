@@ -49,16 +49,20 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
 
     where each nest of phases and steppers becomes one stepper over its pieces: runs, spikes, lookups,
     or a choice of these. For four nests or more that leave E something to do beside their entries;
-    otherwise E is taken apart into what it is in each phase. Relies on: the nests are read."""
-    region = bounded(term)
+    otherwise E is taken apart into what it is in each phase. A sequence whose first phases have been
+    run begins within the region, which is cut to that. Relies on: the nests are read."""
     nests = _divided_nests(term)
-    if region is None or len(nests) < MANY:
+    if len(nests) < MANY:
         return None
     nests = [x for x in nests if _outlives(term, x)]
     if len(nests) < MANY:
         return None
-    flat = {id(x): _Pieces(state.host, x, region).stepper() for x in nests}
-    return put(term, flat), state
+    E = Context(term, ())
+    for x in nests:
+        if isinstance(x, Sequence):
+            E = E.within(state.host, x.phases[0].start, None)
+    flat = {id(x): _Pieces(state.host, x, E.region).stepper() for x in nests}
+    return put(E.term, flat), state
 
 
 @rule("Overlap", is_derived=True)
@@ -67,11 +71,11 @@ def overlap(machine: Machine, term: Node, state: State) -> Step | None:
     loop(i, extent(max(a, c...), min(b, d...)), E[access(body, i)...])
 
     for eight sequences or more: the base rules do the same one by one, with a term to look at for
-    each. Relies on: E simplifies to nothing where one of them is a run of z."""
+    each. Relies on: E simplifies to nothing where one of them is a run of its z, whichever of them."""
     nests = _divided_nests(term)
     if len(nests) < LONG:
         return None
-    cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(x) and not _outlives(term, x)]
+    cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(term, x)]
     if len(cut) < LONG:
         return None
     E = Context(term, ())
@@ -81,10 +85,11 @@ def overlap(machine: Machine, term: Node, state: State) -> Step | None:
     return put(E.term, heads), state
 
 
-def _is_headed(nest: Sequence) -> bool:
-    """Whether all phases of a sequence but the first are runs of a literal."""
+def _is_headed(term: Node, nest: Sequence) -> bool:
+    """Whether nothing is left to do in all phases of a sequence but the first, runs of a literal."""
     rest = [phase.body for phase in nest.phases[1:]]
-    return all(isinstance(body, Run) and isinstance(body.body, Literal) for body in rest)
+    fills = [body.body for body in rest if isinstance(body, Run) and isinstance(body.body, Literal)]
+    return len(fills) == len(rest) and not any(_is_left(term, nest, fill) for fill in fills)
 
 
 def _divided_nests(term: Node) -> list[Looplet]:
@@ -112,7 +117,7 @@ def _assigns(term: Node) -> Iterator[Assign]:
 def _is_divided(nest: Node) -> bool:
     """Whether the base rules would divide a region of the loop into parts by this nest."""
     if not isinstance(nest, Steps) or isinstance(nest, OverPieces):
-        return isinstance(nest, Sequence)
+        return isinstance(nest, Sequence) and len(nest.phases) > 1
     known = _divided.get(id(nest))
     if known is None:
         if len(_divided) >= _REMEMBERED:
@@ -144,7 +149,13 @@ def _outlives(term: Any, nest: Node) -> bool:
         else []
     )
     fills = [body for body in runs if isinstance(body, Literal)]
-    return all(simplify(put(term, {id(nest): fill}, consume=True)) != EMPTY for fill in fills)
+    return all(_is_left(term, nest, fill) for fill in fills)
+
+
+def _is_left(term: Node, nest: Node, fill: Literal) -> bool:
+    """Whether something is left to do where a nest is a run of this literal."""
+    rest: Node = simplify(put(term, {id(nest): fill}, consume=True))
+    return rest != EMPTY
 
 
 @dataclass(frozen=True)
