@@ -23,7 +23,7 @@ from finchlang.rules import simplify
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
 P = [3, 1, 4, 2]
-B = Tensor(SparseByteMap(Element(0.0)), 4)
+B = Tensor(SparseHash(Element(0.0)), 4)
 x = [1.0, 5.0, -2.0, 4.0]
 y = zeros(4)
 @finch begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from level_kernels import result, run, tensor
+from level_kernels import changed, result, run, tensor
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
@@ -186,9 +186,8 @@ def test_a_point_takes_the_steps_of_a_point() -> None:
 
 def test_validate() -> None:
     for idx in ([4], [-2], []):
-        broken = tensor(np.eye(4)[1], POINT)
-        broken.storage[0]["idx"] = np.array(idx, np.int64)
-        broken.checked = False
+        own = {"idx": np.array(idx, np.int64)}
+        broken = changed(tensor(np.eye(4)[1], POINT), 0, lambda level, own=own: level.update(own))
         with pytest.raises(FinchError, match="corrupt SparsePinpoint"):
             broken.validate()
 

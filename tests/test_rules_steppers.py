@@ -214,7 +214,7 @@ def test_positions(memory: Memory, lo: int, hi: int) -> None:
 def test_positions_needs_gaps_that_annihilate(memory: Memory) -> None:
     nest = spikes(memory, [2, 5], [1.0, 2.0])
     nest.has_positions = True
-    found = loop_sum([nest.tensor("a")], memory, value="a[i] + 1.0", n=memory.number(5))
+    found = loop_sum([nest.tensor("a")], memory, value="max(a[i], 1.5)", n=memory.number(5))
     assert found["s"] == 8.0
     assert found.staged["Positions"] == 0
 

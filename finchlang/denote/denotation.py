@@ -147,7 +147,7 @@ class Denotation:
             operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
             new = needed(apply(op, operands, target), target)
         if not fits_in(new, array.type):
-            message = f"{name.name} holds {array.type}, which cannot store {new.value.dtype}"
+            message = f"{name.name} holds {array.type}, which cannot store {type_of_dtype(new.value.dtype)}"
             raise FinchError("type", message, target.span)
         stored = convert(new.value, array.type.dtype)
         changes = stored != old.value or (isinstance(op, Variable) and op.name == "overwrite")
