@@ -124,6 +124,10 @@ class Denotation:
         if shape is None:
             message = f"the size of {node.tensor.name} is not known where it is declared"
             raise FinchError("dimension", message, node.span)
+        for a, b in array.mirrored:
+            if shape[a] != shape[b]:
+                message = f"{node.tensor.name} is square, not {shape[a]} x {shape[b]}"
+                raise FinchError("dimension", message, node.span)
         init = needed(self.value(node.init, env), node.init)
         fits = isinstance(init, Number) and (fits_in(init, array.type) or init.value == 0)
         if not fits:

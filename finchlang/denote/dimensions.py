@@ -402,6 +402,8 @@ class Equations:
         self.propagate()
         for dimension, before in self.defaults:
             if dimension.state == 0 and dimension.take(before, 0):
+                if dimension not in self.loops.values():
+                    self.same += self.kept(dimension)
                 self.propagate()
         for index, size, shift, access in self.same:
             if not (index.is_known and size.is_known):
@@ -410,6 +412,17 @@ class Equations:
                 one = f"{index.start + shift}:{index.stop + shift} (from {index.origin})"
                 other = f"{size.start}:{size.stop} (from {size.origin})"
                 raise FinchError("dimension", f"{one} does not match {other}", access.span)
+
+    def kept(self, dimension: Dimension) -> list[tuple[Dimension, Dimension, int, Access]]:
+        """All tensors that are written together with one which keeps its dimension keep theirs."""
+        met, before = {dimension}, dict(self.defaults)
+        edges = [(index, size) for index, size, _, _ in self.same if not size.fixed]
+        while more := {d for edge in edges if met.intersection(edge) for d in edge} - met:
+            met |= more
+        written = [
+            (size, access) for _, size, _, access in self.same if size in met & before.keys()
+        ]
+        return [(before[d], d, 0, access) for d, access in written if before[d].is_known]
 
     def extent(self, loop: Loop) -> tuple[int, int] | None:
         """The dimension of a loop's index, or None where it is not found (yet)."""
