@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import signal
 
 import numpy as np
@@ -217,3 +219,21 @@ def test_a_matrix_with_parts_that_are_not_in_place_stays_the_same_object(kind) -
     loops = "j = _, i = _" if kind is sp.csc_array else "i = _, j = _"
     session.run(f"@finch begin\nC .= 0\nfor {loops}\n C[i, j] = 2 * A[i, j]\nend\nend")
     assert session["C"] is C and np.array_equal(C.toarray(), np.diag([2.0, 4.0, 6.0]))
+
+
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
+)
+@pytest.mark.parametrize("format", ["Dense(Element(0.0))", "SparseList(Element(0.0))"])
+def test_a_copy_of_a_tensor_has_memory_of_its_own(duplicate, format: str) -> None:
+    session = Session()
+    session["y"], session["x"] = Tensor(format, 5), np.arange(5.0)
+    for _ in range(3):
+        session.run("@finch begin\ny .= 0\nfor i = _\n y[i] = x[i]\nend\nend")
+    first, kept = session["y"], duplicate(session["y"])
+    session["y"] = kept
+    for factor in (2.0, 3.0, 4.0):
+        session["x"] = factor * np.arange(5.0)
+        session.run("@finch begin\ny .= 0\nfor i = _\n y[i] = x[i]\nend\nend")
+        assert np.array_equal(kept.to_numpy(), session["x"])
+        assert np.array_equal(first.to_numpy(), np.arange(5.0))

@@ -111,7 +111,9 @@ def _chunks(args: tuple[Node, ...]) -> tuple[Node | None, ...]:
     n, length = args
     rounded = Call(Variable("-"), (Call(Variable("+"), args), Literal(1)))
     count = Call(Variable("div"), (rounded, length))
-    is_none = Call(Variable("=="), (length, Literal(0)))  # chunks of no length, of which there is none
+    is_none = Call(
+        Variable("=="), (length, Literal(0))
+    )  # chunks of no length, of which there is none
     return n, Call(Variable("ifelse"), (is_none, Literal(0), count))
 
 

@@ -83,6 +83,10 @@ class Memory:
         memory._storage = views
         return memory
 
+    def __reduce__(self) -> Any:
+        """A copy, by `copy.deepcopy` or out of a pickle, has arrays of its own, which are elsewhere."""
+        return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
+
     def regions(self) -> list[tuple[int, int]]:
         """The first byte of each array that has any, and the byte behind its last."""
         starts = zip(self.words[::3], self.arrays, strict=True)

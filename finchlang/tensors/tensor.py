@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -59,6 +60,10 @@ class Tensor:
         to be sound."""
         sizes = _checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
+
+    def __copy__(self) -> Tensor:
+        """A tensor that shares no memory with this one."""
+        return copy.deepcopy(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
