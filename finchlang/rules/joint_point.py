@@ -8,7 +8,7 @@ from functools import partial, reduce
 from finchlang.algebra import operator
 from finchlang.host.fold import TRUE, cast, compare, const, op
 from finchlang.host.ir import Expr, Op, Var
-from finchlang.host.residual import ResidualHost
+from finchlang.host.scratch import scratch
 from finchlang.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.rules.cases import Cases, Outcome, choice, disjunction
 from finchlang.rules.context import accesses_in, bounded, put
@@ -255,7 +255,7 @@ def _joined(parts: list[tuple[Expr, Options | None]], rest: Options | None) -> O
 
 def _leaf(node: Node, at: Expr | None) -> Options | None:
     """The one option that a scalar which is always there has: what it is, if that is a literal."""
-    host = ResidualHost()  # what is there matters here, and not how it is found
+    host = scratch()  # what is there matters here, and not how it is found
     if isinstance(node, Lookup):
         assert at is not None
         there = node.body(host, at)

@@ -12,7 +12,7 @@ from typing import Any
 from finchlang.host.fold import TRUE, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.host.residual import ResidualHost
+from finchlang.host.scratch import scratch
 from finchlang.looplets import (
     Choice,
     Looplet,
@@ -134,7 +134,7 @@ _REMEMBERED = 1024
 
 def _preview(make: Callable[[Host], Node]) -> Node:
     """The looplet that a nest goes on with, thunks entered: found by recording its code in vain."""
-    host = ResidualHost()
+    host = scratch()
     found = make(host)
     while isinstance(found, Thunk):
         found = found.preamble(host)[0]
