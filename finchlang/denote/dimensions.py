@@ -414,15 +414,14 @@ class Equations:
                 raise FinchError("dimension", f"{one} does not match {other}", access.span)
 
     def kept(self, dimension: Dimension) -> list[tuple[Dimension, Dimension, int, Access]]:
-        """All tensors that are written together with one which keeps its dimension keep theirs."""
-        met, before = {dimension}, dict(self.defaults)
-        edges = [(index, size) for index, size, _, _ in self.same if not size.fixed]
-        while more := {d for edge in edges if met.intersection(edge) for d in edge} - met:
+        """All tensors written with an index that only they tell of keep theirs if one does."""
+        before, met = dict(self.defaults), {dimension}
+        told = {index for index, size, _, _ in self.same if not (size in before or size.fixed)}
+        edges = [e for e in self.same if e[0] not in told and e[1] in before]
+        while more := {d for edge in edges if met & {*edge[:2]} for d in edge[:2]} - met:
             met |= more
-        written = [
-            (size, access) for _, size, _, access in self.same if size in met & before.keys()
-        ]
-        return [(before[d], d, 0, access) for d, access in written if before[d].is_known]
+        kept = [(before[d], d, 0, access) for _, d, _, access in edges if d in met]
+        return [edge for edge in kept if edge[0].is_known]
 
     def extent(self, loop: Loop) -> tuple[int, int] | None:
         """The dimension of a loop's index, or None where it is not found (yet)."""
