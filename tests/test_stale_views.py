@@ -354,3 +354,17 @@ def test_a_tensor_of_fewer_and_fewer_entries_and_then_of_many(engine: str, forma
         session.run(COPY)
         assert np.array_equal(session["y"].to_numpy(), x)
         assert np.array_equal(Tensor.from_numpy(session["y"].to_numpy()).to_numpy(), x)
+
+
+@isolated
+def test_an_array_that_a_swizzled_tensor_stands_for_is_cut_short() -> None:
+    session = Session()
+    A = session["A"] = sp.random_array((60, 60), density=0.5, format="csc")
+    A.data = A.data.copy()
+    session.run("B = swizzle(A, 2, 1)\ns = Scalar(0.0)")
+    session.run("@finch begin\ns .= 0\nfor j = _, i = _\n s[] += B[j, i]\nend\nend")
+    assert np.isclose(session["s"].value, A.sum())
+    A.data.resize(3, refcheck=False)
+    with pytest.raises(FinchError) as caught:
+        session.run("@finch begin\ns .= 0\nfor j = _, i = _\n s[] += B[j, i]\nend\nend")
+    assert caught.value.kind == "bounds"

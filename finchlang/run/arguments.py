@@ -13,6 +13,7 @@ import scipy.sparse
 
 from finchlang.native.foreign import address_of, copy_check, order_check
 from finchlang.normalize import Format
+from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, over_parts
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
@@ -74,7 +75,11 @@ class TensorArgument(Argument):
             tensor.validate()
         memory = tensor.memory
         if memory.is_borrowed:
-            memory = Memory.borrowed(memory.shape, memory.arrays, memory.counters)
+            known, memory = memory, Memory.borrowed(memory.shape, memory.arrays, memory.counters)
+            sizes = zip(memory.words[1::3], known.words[1::3], strict=True)
+            if any([now < was for now, was in sizes]):
+                what = "an array that a tensor stands for was cut short in place"
+                raise FinchError("bounds", what)
         self.value, self.format, self.memory, self.owner = value, value.format, memory, tensor
         self.regions = memory.regions() if memory.is_shared else ()
 
