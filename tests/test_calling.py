@@ -237,3 +237,17 @@ def test_a_copy_of_a_tensor_has_memory_of_its_own(duplicate, format: str) -> Non
         session.run("@finch begin\ny .= 0\nfor i = _\n y[i] = x[i]\nend\nend")
         assert np.array_equal(kept.to_numpy(), session["x"])
         assert np.array_equal(first.to_numpy(), np.arange(5.0))
+
+
+def test_indices_of_two_widths_that_are_out_of_order() -> None:
+    session, A = Session(), sp.csc_array(np.arange(9.0).reshape(3, 3))
+    A.indices, A.data = A.indices[::-1].astype(np.int64), A.data[::-1].copy()
+    A.indptr = A.indptr.astype(np.int32)
+    A.has_sorted_indices = False
+    expected = np.zeros((3, 3))
+    for j in range(3):
+        for q in range(A.indptr[j], A.indptr[j + 1]):
+            expected[A.indices[q], j] += A.data[q]
+    session["A"], session["x"], session["y"] = A, np.ones(3), np.zeros(3)
+    session.run(MULTIPLY)
+    assert np.allclose(session["y"], expected.sum(axis=1))

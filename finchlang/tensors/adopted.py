@@ -76,10 +76,10 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
     if not _is_sound(data, idx, ptr, rows, fibers):
         raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
+    if ptr.dtype != idx.dtype:  # SciPy itself does not sort such a matrix
+        ptr, idx = ptr.astype(np.int64), idx.astype(np.int64)
+        matrix.indptr, matrix.indices = ptr, idx
     matrix = _in_order(matrix, (data, idx, ptr))
-    if matrix.indptr.dtype != matrix.indices.dtype:
-        matrix.indptr = matrix.indptr.astype(np.int64)
-        matrix.indices = matrix.indices.astype(np.int64)
     format, memory = over_parts(matrix)
     level = format.level if isinstance(format, Swizzled) else format
     body = Tensor.over(level, memory, checked=False)
