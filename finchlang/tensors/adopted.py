@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.source import FinchError
-from finchlang.tensors.aligned import aligned_copies
+from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
@@ -95,9 +95,9 @@ def over_parts(
     matrix's own. `locate` tells where an array is."""
     is_by_rows = matrix.format == "csr"
     rows, fibers = matrix.shape[::-1] if is_by_rows else matrix.shape
-    stored = int(matrix.indptr[fibers])
-    own = aligned_copies((matrix.indptr[: fibers + 1], matrix.indices[:stored]))
-    arrays = *own, matrix.data
+    ptr = aligned_copy(matrix.indptr[: fibers + 1])
+    stored = int(ptr[-1])
+    arrays = ptr, aligned_copy(matrix.indices[:stored]), matrix.data
     words = [word for array in arrays for word in (locate(array), array.size, 0)]
     memory = Memory.borrowed((rows, fibers), arrays, (stored,), words)
     return _format_of_parts(matrix.data.dtype, matrix.indices.dtype, is_by_rows), memory

@@ -4,7 +4,6 @@ crosses from one line of the cache to the next takes twice as long."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,16 +39,3 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
     copy = empty_aligned(len(array), array.dtype)
     copy[...] = array
     return copy
-
-
-def aligned_copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Copies of arrays, which have one dimension and one type, in one piece of memory."""
-    type = arrays[0].dtype
-    step = ALIGNMENT // type.itemsize
-    rooms = [-(-array.size // step) * step for array in arrays]
-    memory, copies, start = empty_aligned(sum(rooms), type), [], 0
-    for array, room in zip(arrays, rooms, strict=True):
-        copies.append(memory[start : start + array.size])
-        copies[-1][...] = array
-        start += room
-    return copies
