@@ -15,8 +15,6 @@ from in_child import isolated
 
 from finchlang import FinchError, Session, Tensor
 
-later = pytest.mark.xfail(strict=False, reason="a race that the new calling path mends")
-
 SQUARES = "@finch begin\n{y} .= 0\nfor i = _\n if {x}[i] != 3\n  {y}[i] += {x}[i] * {x}[i]\n end\nend\nend"
 
 

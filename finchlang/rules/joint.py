@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -17,7 +18,7 @@ from finchlang.walk import map_children
 Arm = Callable[[], Node]
 
 
-class Joint:
+class Joint(ABC):
     """The rule Union on one term."""
 
     def __init__(self, machine: Machine, term: Node, state: State, choices: list[Choice]):
@@ -25,8 +26,9 @@ class Joint:
         self.host, self.choices = state.host, choices
         self.analysis = Analysis(self.cases)
 
+    @abstractmethod
     def cases(self, access: Access) -> Cases | None:
-        raise NotImplementedError
+        """In which cases the access is a literal, and which; None if it takes no part."""
 
     def in_arms(self, arms: Sequence[tuple[Expr, Arm]], last: Arm) -> Step:
         """What is left to do: the arm whose condition holds, or the last if none does."""

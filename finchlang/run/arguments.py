@@ -13,7 +13,7 @@ import scipy.sparse
 
 from finchlang.native.foreign import address_of, copy_check, order_check
 from finchlang.normalize import Format
-from finchlang.source import FinchError
+from finchlang.source import Bug, FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, over_parts
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
@@ -46,7 +46,7 @@ class Argument:
     def commit(self, memory: Memory) -> Any:
         """Take over what a kernel made of the value; gives what the script's name is bound to then:
         the same object, changed, unless it cannot be."""
-        raise NotImplementedError
+        raise Bug("a number or a mask is not written")
 
     def arrays(self) -> Sequence[np.ndarray]:
         """The arrays the value is kept in, as their owner sees them."""
