@@ -29,11 +29,6 @@ def _child_fields(kind: Any) -> tuple[str, ...]:
     return tuple(name for name in _fields(kind) if name not in plain)
 
 
-def has_children(node: Node) -> bool:
-    """Whether a node is of a kind that may have children."""
-    return bool(_child_fields(type(node)))  # type: ignore[arg-type]
-
-
 def children(node: Node) -> list[Node]:
     """The nodes directly below `node`, left to right."""
     kind: Any = type(node)
