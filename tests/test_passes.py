@@ -12,8 +12,7 @@ from level_kernels import tensor
 
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, const, op
-from finchlang.host.ir import Expr, Fill, For, Residual, Store
-from finchlang.host.passes.initialisation import fuse_initialisation
+from finchlang.host.ir import Expr, For, Residual, Store
 from finchlang.host.passes.lanes import LANES, take_lanes
 from finchlang.host.passes.pipeline import PASSES, transform
 from finchlang.host.passes.scalar_expansion import expand_scalars
@@ -49,21 +48,6 @@ def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
     assert not sums_apart(BY_ROW.replace("+=", "<<min>>="), BLOCKS)
     assert not sums_apart(BY_ROW, ROWS)
     assert not sums_apart(BY_COLUMN, BLOCKS)
-
-
-@pytest.mark.parametrize(
-    ("program", "is_fused"),
-    [
-        (BY_ROW, True),
-        (BY_COLUMN, False),
-        ("y .= 0; for k=1:2, i=_ y[i] += x[i] * k end", False),
-        ("y .= 0; for i=2:3 y[i] += coalesce(x[~i], 0) end", False),
-    ],
-)
-def test_a_fill_goes_into_the_loop_that_visits_each_entry(program: str, is_fused: bool) -> None:
-    residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).residual
-    fills = [s for s in walk(fuse_initialisation(residual).body) if isinstance(s, Fill)]
-    assert bool(fills) != is_fused
 
 
 @pytest.mark.parametrize(

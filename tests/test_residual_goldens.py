@@ -81,7 +81,7 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "Unfurl": summed("x[i]", x=DENSE),
     "Loop": ("for i = 1:n\n    s[] += i\nend", {"n": 3, "s": Scalar(0.0)}),
     "Access": ("s[] += x[2] * x[2]", {"x": DENSE, "s": Scalar(0.0)}),
-    "DeadInitialisation": ("y .= 0\nfor i = _\n    y[i] = x[i]\nend", {"x": DENSE, "y": DENSE}),
+    "Initialisation": ("y .= 0\nfor i = _\n    y[i] = x[i]\nend", {"x": DENSE, "y": DENSE}),
     "Block": ("s .= 0\ns[] += n\ns[] *= n", {"n": 3, "s": Scalar(0.0)}),
     "CommonSize": (
         "for i = _\n    s[] += x[i] * y[i]\nend\nfor i = _\n    s[] += z[i] * x[i]\nend",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from finchlang.rules import (
     breaks,
-    dead_initialisation,
     derived,
     expressions,
+    initialisation,
     leapfrog,
     loops,
     pieces,
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
     loops.unfurl,
     loops.loop,
     expressions.access,
-    dead_initialisation.dead_initialisation,
+    initialisation.initialisation,
     statements.block,
     sizes.common_size,
     statements.define,

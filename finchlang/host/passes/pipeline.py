@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from finchlang.host.ir import Residual
-from finchlang.host.passes.initialisation import fuse_initialisation
 from finchlang.host.passes.lanes import take_lanes
 from finchlang.host.passes.scalar_expansion import expand_scalars
 from finchlang.host.verify import verified
@@ -13,7 +12,7 @@ from finchlang.host.verify import verified
 Pass = Callable[[Residual], Residual]
 
 #: Each can be left out, and each may come alone.
-PASSES: tuple[Pass, ...] = (fuse_initialisation, expand_scalars, take_lanes)
+PASSES: tuple[Pass, ...] = (expand_scalars, take_lanes)
 
 
 def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
