@@ -149,7 +149,9 @@ class _Generator(AccessGenerator):
         nest.writes[known.name] = self.operator(known, nest)
         if self.chance(0.25):
             more, second, at = self.output(nest, 0 if self.chance(0.5) else None)
-            if not second.is_sequential:
+            if second.is_sequential:  # it may have been given dimensions that it never gets
+                del self.known[second.name]
+            else:
                 before += more
                 targets.append((second, at))
                 self.operator(second, nest)
