@@ -29,7 +29,13 @@ from finchlang.tensors import aligned
 TESTS = Path(__file__).parent
 FILES = (
     *("programs", "case_matrix", "case_studies", "native", "native_random", "native_operations"),
-    *("native_failures", "pass_undo_log", "native_compile_cache", "native_spread", "native_cache"),
+    *(
+        "native_failures",
+        "pass_undo_log",
+        "native_compile_cache",
+        "pass_privatisation",
+        "native_cache",
+    ),
     *("level_blocks", "level_bytemap", "level_coo", "level_coordinates", "level_hash"),
     *("level_packed", "level_pinpoint", "level_runs", "level_sparse_interval", "narrow_indices"),
     *(

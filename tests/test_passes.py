@@ -104,6 +104,12 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "blocks": {"program": BY_ROW, "A": BLOCKS},
     "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
     "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
+    "columns of integers": {
+        "program": "y .= 0; for i=_, j=_ y[j] += A[j, i] * x[j] end",
+        "A": "Dense(SparseList(Element(0)))",
+        "x": "Dense(Element(0))",
+        "y": "Dense(Element(0))",
+    },
     "coordinates": {"program": BY_ROW, "A": "SparseCOO{2}(Element(0.0))"},
 }
 CHOICES = [c for n in range(1, len(PASSES) + 1) for c in combinations(PASSES, n)]
@@ -122,9 +128,9 @@ def test_passes_alone_and_composed_change_no_result(name: str, passes: tuple) ->
             given = data(case)
             size = max(given["A"].shape[1], 1)
             tensors = {k: tensor(given[k], f) for k, f in formats.items() if k != "y"}
-            tensors["y"] = tensor(np.arange(1.0, size + 1), VECTOR)
+            tensors["y"] = tensor(np.arange(1.0, size + 1), formats["y"])
             if "A" in formats and given["A"].shape[1] == 0:
-                tensors["y"] = Tensor(VECTOR, 0)
+                tensors["y"] = Tensor(formats["y"], 0)
             made.run_residual([tensors[n] for n in made.tensors], [])
             found.append(tensors["y"].to_numpy())
         np.testing.assert_array_equal(*found)

@@ -240,6 +240,8 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
             host.loop(look, lambda: run_code(body, host))
         case ir.For(variable, start, stop, body):
             host.perform_count(variable, start, stop, lambda _: run_code(body, host))
+        case ir.Room(variable, buffer):
+            host.bind(variable, len(host.arrays[buffer]))
         case ir.Grow(buffer, size):
             host.grow(buffer, size)
         case ir.Fill(buffer, start, stop, value):
@@ -259,6 +261,7 @@ def run_residual(
 ) -> tuple[ExecutingHost, list[np.ndarray], list[Any]]:
     """Run a residual program; gives the host (for its steps), the arrays and the outputs."""
     host = ExecutingHost(dict(zip(residual.buffers, arrays, strict=True)))
+    host.arrays |= {b: np.empty(size, b.type.dtype) for b, size in residual.scratch}
     for variable, value in zip(residual.inputs, inputs, strict=True):
         variable.held = value
     run_code(residual.body, host)

@@ -216,6 +216,14 @@ class For(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class Room(Stmt):
+    """`variable` = for how many entries there is room in `buffer` (Int64)."""
+
+    variable: Var
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
 class Grow(Stmt):
     """Make room for at least `size` entries in `buffer`; new entries are undefined."""
 
@@ -277,6 +285,7 @@ class Residual:
     """A residual program: what a kernel became. `inputs` are variables given from outside (sizes,
     counts, script numbers), `buffers` the arrays it works on, `outputs` the cells whose final
     contents are handed back. A buffer that no statement stores to, fills, sorts or grows is frozen.
+    `scratch` are buffers of its own, each with its number of entries, undefined at first.
     """
 
     name: str
@@ -284,3 +293,4 @@ class Residual:
     inputs: tuple[Var, ...]
     outputs: tuple[Cell, ...]
     body: Code
+    scratch: tuple[tuple[Buffer, int], ...] = ()

@@ -156,6 +156,8 @@ class Listing:
         match statement:
             case ir.Grow(buffer, size):
                 return f"grow({self.name(buffer)}, {self.expr(size)})"
+            case ir.Room(variable, buffer):
+                return f"{self.name(variable)}: {variable.type} = room({self.name(buffer)})"
             case ir.Fill(buffer, start, stop, value):
                 bounds = f"{self.expr(start)}, {self.expr(stop)}"
                 return f"fill({self.name(buffer)}, {bounds}, {self.expr(value)})"

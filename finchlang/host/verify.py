@@ -44,6 +44,7 @@ class _Checker:
 
     def __init__(self, residual: Residual):
         self.residual = residual
+        self.buffers = (*residual.buffers, *(buffer for buffer, _ in residual.scratch))
         self.bound: set[Var] = set()
         self.scope: set[Var] = set()
         self.known: set[Cell] | None = set()
@@ -51,7 +52,7 @@ class _Checker:
 
     def check(self) -> None:
         residual = self.residual
-        if len(set(residual.buffers)) != len(residual.buffers):
+        if len(set(self.buffers)) != len(self.buffers):
             self.fail("a buffer is listed twice")
         for variable in residual.inputs:
             self.bind(variable, variable.type)
@@ -101,7 +102,7 @@ class _Checker:
     # -------------------------------------------------------------------------- memory and cells
 
     def buffer(self, buffer: Buffer) -> None:
-        self.require(buffer in self.residual.buffers, f"unknown buffer {buffer}")
+        self.require(buffer in self.buffers, f"unknown buffer {buffer}")
 
     def is_set(self, cell: Cell, what: str) -> None:
         self.require(
@@ -181,6 +182,9 @@ class _Checker:
 
     def operation(self, statement: ir.Stmt) -> None:
         match statement:
+            case ir.Room(variable, buffer):
+                self.buffer(buffer)
+                self.bind(variable, Int64)
             case ir.Grow(buffer, size):
                 self.buffer(buffer)
                 self.expr(size, Int64, f"a size of {buffer}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 from finchlang.host.fold import op
 from finchlang.host.ir import (
@@ -13,19 +14,16 @@ from finchlang.host.ir import (
     Expr,
     Fill,
     For,
-    Get,
     If,
     Let,
     Load,
     Op,
-    Set,
     Sort,
     Stmt,
     Store,
     Var,
     While,
 )
-from finchlang.source import Bug
 
 
 def walk(code: Code) -> Iterator[Stmt]:
@@ -90,32 +88,42 @@ def mentions(expr: Expr, variable: Var) -> bool:
     return expr is variable
 
 
-def instance(statements: Iterable[Stmt], values: dict[Expr, Expr]) -> list[Stmt]:
-    """Statements without nested ones once more, with variables of their own, and with `values` in
-    place of other variables; `values` tells afterwards what stands for which variable."""
+def indirect(code: Code) -> Iterator[Load | Store]:
+    """What reads or writes an array at an index that `code` has itself read from one."""
+    read: set[Expr] = set()
 
-    def new(expr: Expr) -> Expr:
-        if isinstance(expr, Op):
-            return op(expr.name, *map(new, expr.args), type=expr.type)
-        return values.get(expr, expr)
+    def depends(expr: Expr) -> bool:
+        return expr in read or (isinstance(expr, Op) and any(map(depends, expr.args)))
 
-    def bound(variable: Var, definition: Expr | None = None) -> Var:
-        values[variable] = again = Var(variable.name, variable.type, definition=definition)
-        return again
+    for statement in walk(code):
+        if isinstance(statement, (Load, Store)) and depends(statement.index):
+            yield statement
+        if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
+            read.add(statement.variable)
 
-    result: list[Stmt] = []
-    for statement in statements:
-        match statement:
-            case Let(variable, expr):
-                result.append(Let(bound(variable, new(expr)), new(expr)))
-            case Load(variable, buffer, index):
-                result.append(Load(bound(variable), buffer, new(index)))
-            case Store(buffer, index, value):
-                result.append(Store(buffer, new(index), new(value)))
-            case Get(variable, cell):
-                result.append(Get(bound(variable), cell))
-            case Set(cell, value):
-                result.append(Set(cell, new(value)))
-            case _:
-                raise Bug(f"no instance of {statement!r}")
-    return result
+
+def instance(statements: Iterable[Stmt], values: dict[Any, Any]) -> list[Stmt]:
+    """Statements once more, with variables of their own, and with `values` in place of other
+    variables and of buffers; `values` tells afterwards what stands for which variable."""
+
+    def new(part: Any) -> Any:
+        match part:
+            case Op():
+                return op(part.name, *map(new, part.args), type=part.type)
+            case Var() | Buffer():
+                return values.get(part, part)
+            case Code():
+                return Code(tuple(instance(part.statements, values)))
+            case tuple():
+                return tuple(map(new, part))
+        return part
+
+    def again(statement: Any) -> Stmt:
+        if variable := getattr(statement, "variable", None):
+            definition = new(statement.expr) if isinstance(statement, Let) else None
+            values[variable] = Var(variable.name, variable.type, definition=definition)
+        return replace(
+            statement, **{f.name: new(getattr(statement, f.name)) for f in fields(statement)}
+        )
+
+    return [again(statement) for statement in statements]

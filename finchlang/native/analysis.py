@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from finchlang.host.ir import (
     Code,
     Const,
@@ -18,7 +16,7 @@ from finchlang.host.ir import (
     Stmt,
     Store,
 )
-from finchlang.host.walk import walk
+from finchlang.host.walk import indirect, walk
 
 
 def is_straight(code: Code) -> bool:
@@ -29,20 +27,6 @@ def is_straight(code: Code) -> bool:
 def is_indirect(code: Code) -> bool:
     """Whether `code` reads or writes an array at an index that it has itself read from one."""
     return any(True for _ in indirect(code))
-
-
-def indirect(code: Code) -> Iterator[Load | Store]:
-    """What reads or writes an array at an index that `code` has itself read from one."""
-    read: set[Expr] = set()
-
-    def depends(expr: Expr) -> bool:
-        return expr in read or (isinstance(expr, Op) and any(map(depends, expr.args)))
-
-    for statement in walk(code):
-        if isinstance(statement, (Load, Store)) and depends(statement.index):
-            yield statement
-        if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
-            read.add(statement.variable)
 
 
 #: operators that cost no more than a branch does

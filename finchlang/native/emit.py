@@ -25,8 +25,7 @@ from finchlang.native.analysis import (
 )
 from finchlang.native.call import ADDRESS, CALL
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
-from finchlang.native.emit_polling import CHUNK
-from finchlang.native.emit_spread import Spreading
+from finchlang.native.emit_polling import CHUNK, Polling
 from finchlang.native.function import Array
 from finchlang.native.module import Module
 from finchlang.source import Bug
@@ -55,9 +54,10 @@ def emit_procedure(name: str) -> str:
     return module.text()
 
 
-class _Function(Spreading):
+class _Function(Polling):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
+    is_procedure = False
     #: whether the statement is in a `while` loop, which goes from entry to entry
     is_walking = False
     #: whether some loop reads entries apart or has few steps: then eight at a time are better than
@@ -80,18 +80,14 @@ class _Function(Spreading):
         return self.finish(f"define i32 @entry(ptr noalias %slots){attributes}", f"ret i32 {OK}")
 
     def procedure(self, linkage: str = "") -> str:
-        """A procedure of the library: its first buffer and its inputs are arguments, its other
-        buffers scratch memory, the result is its output or, if it has none, a status."""
+        """A procedure of the library: its buffer, if it has one, and its inputs are arguments, the
+        result is its output or, if it has none, a status."""
         residual = self.residual
         self.is_procedure = True
         arguments = []
-        data, *scratch = residual.buffers or (None,)
-        if data is not None:
-            self.arrays[data] = Array("%data")
+        for buffer in residual.buffers:
+            self.arrays[buffer] = Array("%data")
             arguments.append("ptr %data")
-        for buffer in scratch:
-            kind = f"[{library.SHORT} x {memory_type(buffer.type)}]"
-            self.arrays[buffer] = Array(self.local(kind))
         for number, variable in enumerate(residual.inputs):
             arguments.append(f"{llvm_type(variable.type)} %input{number}")
             self.bind(variable, f"%input{number}")
@@ -125,10 +121,7 @@ class _Function(Spreading):
         """The statements of `code`; what they bind is forgotten behind them."""
         known = len(self.bound)
         for statement in code.statements:
-            is_spread = self.begin_spreading(statement)
             self.emit_statement(statement)
-            if is_spread:
-                self.end_spreading()
         self.forget(known)
 
     def emit_statement(self, statement: Stmt) -> None:
@@ -152,6 +145,8 @@ class _Function(Spreading):
                 self.emit_while(statement)
             case ir.For():
                 self.emit_for(statement)
+            case ir.Room(variable, buffer):
+                self.bind(variable, self.room(buffer))
             case ir.Grow():
                 self.emit_grow(statement)
             case ir.Fill():
@@ -249,14 +244,19 @@ class _Function(Spreading):
         self.jump(end)
         self.start(end)
 
-    def count_singly(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
+    def count_up(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
         body, latch, done = self.labels("body", "latch", "done")
         before, i, next_i = self.block, self.name(), self.name()
         self.jump(body)
         self.start(body)
         self.do(f"{i} = phi i64 [ {first}, %{before} ], [ {next_i}, %{latch} ]")
-        self.emit_step(statement, i)
+        known = len(self.bound)
+        self.bind(statement.variable, i)
+        self.loops.append(statement)
+        self.emit_code(statement.body)
+        self.loops.pop()
+        self.forget(known)
         if polls:
             self.spend("1")
             self.poll_if_spent(latch)
@@ -267,15 +267,6 @@ class _Function(Spreading):
         at_last = self.new(f"icmp eq i64 {i}, {last}")
         self.do(f"br i1 {at_last}, label %{done}, label %{body}{self.hint(statement)}")
         self.start(done)
-
-    def emit_step(self, loop: ir.For, i: str) -> None:
-        """One step of `loop`, at `i`."""
-        known = len(self.bound)
-        self.bind(loop.variable, i)
-        self.loops.append(loop)
-        self.emit_code(loop.body)
-        self.loops.pop()
-        self.forget(known)
 
     def hint(self, loop: ir.For) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""

@@ -11,7 +11,7 @@ from finchlang.native.abi import layout_of
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.source import Bug
-from finchlang.types import Bool, Type
+from finchlang.types import Bool, Int64, Type
 
 
 @dataclass(slots=True)
@@ -45,6 +45,8 @@ class FunctionText(ABC):
         self.bound: list[Expr] = []  # the keys of `values`, in order, so that scopes can be left
         self.cells: dict[Cell, str] = {}
         self.arrays: dict[Buffer, Array] = {}
+        for buffer, size in residual.scratch:
+            self.arrays[buffer] = Array(self.local(f"[{size} x {memory_type(buffer.type)}]"))
         self.polls = is_heavy(residual.body)
         self.budget = self.local("i64") if self.polls else ""
 
@@ -195,6 +197,13 @@ class FunctionText(ABC):
     def data(self, buffer: Buffer) -> str:
         array = self.arrays[buffer]
         return self.new(f"load ptr, ptr {array.data}") if array.capacity else array.data
+
+    def room(self, buffer: Buffer) -> str:
+        """For how many entries an array has room."""
+        array = self.arrays[buffer]
+        if array.capacity:
+            return self.new(f"load i64, ptr {array.capacity}")
+        return self.read_slot(3 * self.residual.buffers.index(buffer) + 1, Int64)
 
     def load(self, buffer: Buffer, index: str) -> str:
         kind, tag = memory_type(buffer.type), self.arrays[buffer].load

@@ -11,8 +11,7 @@ from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 
 from finchlang.disk_cache import DiskCache, default_cache
 from finchlang.host.ir import Residual
-from finchlang.host.passes.pipeline import transform
-from finchlang.host.passes.undo_log import with_undo_log
+from finchlang.host.passes.pipeline import lower
 from finchlang.host.print import text
 from finchlang.locks import reentrant_lock
 from finchlang.native.abi import Layout, layout_of
@@ -96,13 +95,13 @@ def _module(source: str, optimised: bool = True) -> Any:
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
-    source = emit(with_undo_log(transform(residual))[0])
+    source = emit(lower(residual)[0])
     return str(_module(source)) if optimised else source
 
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    source = emit(with_undo_log(transform(residual))[0])
+    source = emit(lower(residual)[0])
     return _generator(source).emit_assembly(_module(source))
 
 
@@ -124,7 +123,7 @@ def compile_residual(residual: Residual, cache: DiskCache | None = None) -> Nati
     """Compile `residual`, which `host.verify` accepts, or take its object code from `cache` if
     that holds it."""
     with _lock:
-        logging, undo_log = with_undo_log(transform(residual))
+        logging, undo_log = lower(residual)
         code, name = _cached(logging, cache)
         return _kernel(layout_of(logging, undo_log), code, name, cache)
 

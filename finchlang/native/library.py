@@ -169,7 +169,8 @@ def sort(type: Type) -> Residual:
         lambda: _heapsort(host, data, host.get(low), host.get(high)),
         lambda: _counting_sort(host, data, scratch, places, host.get(low), host.get(high)),
     )
-    return Residual(f"sort_{type}", (data, scratch, places), (start, stop), (), host.code())
+    short = ((scratch, SHORT), (places, SHORT))
+    return Residual(f"sort_{type}", (data,), (start, stop), (), host.code(), short)
 
 
 def _unless_sorted(host: ResidualHost, data: Buffer, low: Cell, high: Cell) -> None:

@@ -80,9 +80,9 @@ def _accumulation(loop: For, before: Load | Get) -> Accumulation | None:
     sum = value.definition or value if isinstance(value, Var) else value
     if not isinstance(sum, Op) or sum.name not in NEUTRAL or before.variable not in sum.args:
         return None
-    if _uses(loop.body, before.variable) != [sum]:
+    if uses(loop.body, before.variable) != [sum]:
         return None
-    if isinstance(value, Var) and _uses(loop.body, value) != [value]:
+    if isinstance(value, Var) and uses(loop.body, value) != [value]:
         return None
     return Accumulation(before, after, sum.name)
 
@@ -98,7 +98,7 @@ def _place(statement: Stmt) -> Buffer | Cell | None:
     return getattr(statement, "buffer", None) or getattr(statement, "cell", None)
 
 
-def _uses(code: Code, variable: Var) -> list[Expr]:
+def uses(code: Code, variable: Var) -> list[Expr]:
     """The expressions in `code` in which `variable` is used, as often as they stand there."""
     names = ("expr", "index", "value", "condition", "start", "stop", "key", "size")
     parts = [getattr(s, name, None) for s in walk(code) for name in names]

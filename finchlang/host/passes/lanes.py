@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from finchlang.host.fold import ZERO, add, compare, const, mul, op, sub
+from finchlang.host.fold import compare, const, op
 from finchlang.host.ir import (
     Cell,
     Code,
@@ -30,7 +31,6 @@ from finchlang.host.ir import (
     If,
     Let,
     Load,
-    Op,
     Residual,
     Set,
     Stmt,
@@ -38,8 +38,8 @@ from finchlang.host.ir import (
     Var,
 )
 from finchlang.host.passes.accumulation import NEUTRAL, Accumulation, accumulations
-from finchlang.host.walk import instance, rebuild, touches
-from finchlang.types import Int64
+from finchlang.host.passes.groups import in_groups
+from finchlang.host.walk import indirect, instance, rebuild, touches
 
 #: How many steps are taken at a time.
 LANES = 8
@@ -69,18 +69,7 @@ def _gathered(loop: For) -> list[Accumulation]:
     statements = loop.body.statements
     if loop.is_plain or not all(isinstance(s, (Let, Load, Store, Get, Set)) for s in statements):
         return []
-    loaded: set[Expr] = set()
-
-    def depends(expr: Expr) -> bool:
-        return expr in loaded or (isinstance(expr, Op) and any(map(depends, expr.args)))
-
-    gathers = False
-    for statement in statements:
-        if isinstance(statement, Load):
-            gathers |= depends(statement.index)
-        if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
-            loaded.add(statement.variable)
-    if not gathers:
+    if not any(isinstance(s, Load) for s in indirect(loop.body)):
         return []
     found = list(accumulations(loop))
     writes = sum(isinstance(s, (Store, Set)) for s in statements)
@@ -116,40 +105,13 @@ Sums = Sequence[tuple[Accumulation, Cell]]
 
 
 def _in_lanes(loop: For, sums: Sums) -> list[Stmt]:
-    """`loop`, which accumulates in cells: as many steps as fill all lanes, and then the rest."""
-    rest, first = Cell("rest", Int64), Var("first", Int64)
-    count = sub(add(loop.stop, 1), loop.start)
-    return [
-        Set(rest, loop.start),
-        If(compare("ge", count, LANES), _whole_groups(loop, sums, rest, count), Code(())),
-        Get(first, rest),
-        replace(loop, start=first, body=Code(tuple(_step(loop, sums, {}))), is_plain=True),
-    ]
-
-
-def _step(loop: For, sums: Sums, values: dict[Expr, Expr]) -> list[Stmt]:
-    """A step of `loop` that accumulates in these cells, with `values` in place of variables."""
-    changes: dict[int, Stmt] = {}
-    for found, cell in sums:
-        changes[id(found.before)] = Get(found.variable, cell)
-        changes[id(found.after)] = Set(cell, found.after.value)
-    return instance((changes.get(id(s), s) for s in loop.body.statements), values)
-
-
-def _whole_groups(loop: For, sums: Sums, rest: Cell, count: Expr) -> Code:
-    """As many groups of LANES steps as there are, from the first one on; `rest` is set to where they
-    end. What is slow to accumulate has a part in each lane."""
-    groups, group = Var("groups", Int64), Var("group", Int64)
-    first = add(loop.start, mul(group, LANES))
+    """`loop`, which accumulates in cells, with LANES steps at a time. What is slow to accumulate has
+    a part in each lane."""
     parts = {
         cell: [Cell(f"{cell}_{lane}", cell.type) for lane in range(LANES)]
         for found, cell in sums
         if not found.is_quick
     }
-    steps: list[Stmt] = []
-    for lane in range(LANES):
-        own = [(found, parts[cell][lane] if cell in parts else cell) for found, cell in sums]
-        steps += _step(loop, own, {loop.variable: add(first, lane)})
     begin: list[Stmt] = []
     end: list[Stmt] = []
     for found, cell in sums:
@@ -157,11 +119,21 @@ def _whole_groups(loop: For, sums: Sums, rest: Cell, count: Expr) -> Code:
             neutral = const(NEUTRAL[found.operator], cell.type)
             begin += [Set(part, neutral) for part in parts[cell]]
             end += _combined(found.operator, cell, parts[cell])
-    loops = (
-        Let(groups, op("shr", count, LANES.bit_length() - 1)),
-        For(group, ZERO, sub(groups, 1), Code(tuple(steps)), is_plain=True),
-    )
-    return Code((*begin, *loops, *end, Set(rest, add(loop.start, mul(groups, LANES)))))
+
+    def step(lane: int, i: Expr) -> list[Stmt]:
+        own = [(found, parts[cell][lane] if cell in parts else cell) for found, cell in sums]
+        return _step(loop, own, {loop.variable: i})
+
+    return in_groups(loop, LANES, step, _step(loop, sums, {}), begin, end)
+
+
+def _step(loop: For, sums: Sums, values: dict[Any, Any]) -> list[Stmt]:
+    """A step of `loop` that accumulates in these cells, with `values` in place of variables."""
+    changes: dict[int, Stmt] = {}
+    for found, cell in sums:
+        changes[id(found.before)] = Get(found.variable, cell)
+        changes[id(found.after)] = Set(cell, found.after.value)
+    return instance((changes.get(id(s), s) for s in loop.body.statements), values)
 
 
 def _combined(operator: str, cell: Cell, parts: Sequence[Cell]) -> list[Stmt]:

@@ -6,13 +6,18 @@ from collections.abc import Callable, Sequence
 
 from finchlang.host.ir import Residual
 from finchlang.host.passes.lanes import take_lanes
+from finchlang.host.passes.privatisation import privatise
 from finchlang.host.passes.scalar_expansion import expand_scalars
+from finchlang.host.passes.undo_log import UndoLog, with_undo_log
 from finchlang.host.verify import verified
 
 Pass = Callable[[Residual], Residual]
 
-#: Each can be left out, and each may come alone.
-PASSES: tuple[Pass, ...] = (expand_scalars, take_lanes)
+#: The passes before the undo log, and those behind it, which leave alone what the log is for. Each
+#: can be left out, and each may come alone.
+EARLY: tuple[Pass, ...] = (expand_scalars, take_lanes)
+LATE: tuple[Pass, ...] = (privatise,)
+PASSES = (*EARLY, *LATE)
 
 
 def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
@@ -22,3 +27,9 @@ def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
     for change in passes:
         residual = verified(change(residual))
     return residual
+
+
+def lower(residual: Residual) -> tuple[Residual, UndoLog]:
+    """The program as machine code is made of it, and where its undo log is."""
+    logging, undo_log = with_undo_log(transform(residual, EARLY))
+    return transform(logging, LATE), undo_log

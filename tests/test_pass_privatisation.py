@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from level_kernels import result, tensor
 
-from finchlang.native.emit_spread import SMALL, spread_sums
+from finchlang.host.passes.privatisation import SMALL, sums
 from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
@@ -17,23 +17,23 @@ COUNT = "y .= 0; for i=_ y[x[i]] += 1 end"
 MASKED = "y .= 0; for j=_, i=_ if m[i, j] y[div(x[i, j], 16) + 1] += 1 end end"
 
 
-def spreads(text: str, **formats: str) -> int:
-    """How many loops of a kernel spread the sums of some array."""
+def privatised(text: str, **formats: str) -> int:
+    """How many loops of a kernel add to private arrays."""
     known = {name: parse_format(format) for name, format in formats.items()}
     residual = Kernel(parse_kernel(f"begin\n{text}\nend"), known).residual
-    found = [spread_sums(statement) for statement in residual.body.statements]
+    found = [sums(statement) for statement in residual.body.statements]
     return sum(len(loops) for tables in found for loops in tables.values())
 
 
-def test_what_is_spread() -> None:
+def test_what_is_privatised() -> None:
     integers, floats = "Dense(Element(0))", "Dense(Element(0.0))"
-    assert spreads(COUNT, y=integers, x=integers) == 1
-    assert spreads("for i=_ y[x[i]] -= i end", y=integers, x=integers) == 0
-    assert spreads("for i=_ y[x[i]] <<max>>= i end", y=integers, x=integers) == 0
-    assert spreads(COUNT, y=floats, x=integers) == 0  # the order of a sum decides its rounding
-    assert spreads("y .= 0; for i=_ y[i] += x[i] end", y=integers, x=integers) == 0
+    assert privatised(COUNT, y=integers, x=integers) == 1
+    assert privatised("for i=_ y[x[i]] -= i end", y=integers, x=integers) == 0
+    assert privatised("for i=_ y[x[i]] <<max>>= i end", y=integers, x=integers) == 0
+    assert privatised(COUNT, y=floats, x=integers) == 0  # the order of a sum decides its rounding
+    assert privatised("y .= 0; for i=_ y[i] += x[i] end", y=integers, x=integers) == 0
     matrix = "Dense(Dense(Element(0)))"
-    assert spreads("y .= 0; for i=_, j=_ y[i] += A[j, i] end", y=integers, A=matrix) == 0
+    assert privatised("y .= 0; for i=_, j=_ y[i] += A[j, i] end", y=integers, A=matrix) == 0
 
 
 @pytest.mark.parametrize("size", [16, SMALL, SMALL + 1])
