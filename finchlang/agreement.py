@@ -13,6 +13,7 @@ from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar
+from finchlang.types import Pair
 
 #: the four semantics, each nearer to the machine
 SEMANTICS = ("denote", "interpret", "residual", "native")
@@ -123,6 +124,8 @@ def same(a: Any, b: Any, tolerance: float) -> bool:
     produce (functions, formats) is not compared."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return same(a.value, b.value, tolerance)
+    if isinstance(a, Pair) and isinstance(b, Pair):
+        return all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
     first, second = _as_array(a), _as_array(b)
     if first is None or second is None:
         if isinstance(a, float) and isinstance(b, float) and not math.isnan(a):

@@ -17,6 +17,7 @@ from finchlang.operations import (
     Build,
     arithmetic,
     bitwise,
+    by_first,
     comparison,
     conversion,
     divides_by_zero,
@@ -38,7 +39,7 @@ from finchlang.operations import (
 )
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
-from finchlang.types import ALIASES, TYPES, Bool, Type, type_of_value
+from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 
 ByType = Callable[[Type], Any]
 
@@ -110,6 +111,7 @@ class Operator:
     keeps_old: bool = True  # as a reduction: whether the old value matters
     selects: bool = False  # the first argument decides which of the others is the result
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
+    first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
     undefined: Build | None = None  # the condition under which there is no result, but an error
 
 
@@ -144,6 +146,10 @@ def _nothing_beyond(greater: int, less: int) -> tuple[Law, ...]:
 
 #: the parts of nothing, and what is left of it
 _OF_NOTHING = law(0, at=1)
+
+
+#: by name, which part of a pair it is
+_PARTS = (("first", "first"), ("last", "second"))
 
 
 _ROWS = (
@@ -245,6 +251,19 @@ _ROWS = (
             ("max", _lowest, _highest, "min"),
         )
     ),
+    Operator("=>", (2, 2), lambda a, b: op("pair", a, b)),
+    *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            by_first(worse),
+            idempotent=True,
+            identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
+            first_counts=True,
+        )
+        for name, worse, unit in (("minby", "gt", _highest), ("maxby", "lt", _lowest))
+    ),
     *(
         Operator(
             spelling,
@@ -318,6 +337,8 @@ _ROWS = (
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 #: the operator that selects one of two values
 SELECT = Variable("ifelse")
+#: the one that makes pairs
+PAIR = Variable("=>")
 #: the other spellings
 OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
 OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
-from finchlang.types import TYPES, Bool, Float64, Int64, Type, promote
+from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, promote
 
 Build = Callable[..., Expr]
+#: the kinds of types that have neither fractions nor NaN
+_EXACT = ("bool", "int", "uint")
 
 
 def promoted(args: tuple[Expr, ...]) -> tuple[list[Expr], Type]:
@@ -22,6 +24,8 @@ def promoted(args: tuple[Expr, ...]) -> tuple[list[Expr], Type]:
 
 def number(type: Type) -> Type:
     """Bool counts as Int64 in sums, as in Julia."""
+    if isinstance(type, PairType):
+        raise FinchError("type", "a pair is no number")
     return Int64 if type == Bool else type
 
 
@@ -180,7 +184,7 @@ def shift(name: str) -> Build:
 
 
 def rounding(name: str) -> Build:
-    return lambda a: op(name, a) if a.type.is_float else a
+    return lambda a: a if a.type.kind in _EXACT else op(name, a)
 
 
 def ifelse(c: Expr, a: Expr, b: Expr) -> Expr:
@@ -203,5 +207,20 @@ def sign(a: Expr) -> Expr:
     return op("select", op("gt", a, zero), one, below)
 
 
+def by_first(name: str) -> Build:
+    """The pair with the lesser ("gt") or greater ("lt") first part; the first of two with the same."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        if not (isinstance(a.type, PairType) and isinstance(b.type, PairType)):
+            raise FinchError(
+                "type", "these are no pairs", hint="a pair is written `value => place`"
+            )
+        exprs, _ = promoted((a, b))
+        is_second = comparison(name)(op("first", a), op("first", b))
+        return op("select", is_second, exprs[1], exprs[0])
+
+    return build
+
+
 def isnan(a: Expr) -> Expr:
-    return op("isnan", a) if a.type.is_float else const(False)
+    return const(False) if a.type.kind in _EXACT else op("isnan", a)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from finchlang.source import FinchError
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,63 @@ class Type:
         return value & (2 * half - 1)
 
 
+class Pair(NamedTuple):
+    """The value `first => second`."""
+
+    first: Any
+    second: Any
+
+    def __str__(self) -> str:
+        return f"{self.first} => {self.second}"
+
+
+@dataclass(frozen=True, slots=True)
+class PairType(Type):
+    """The type of `v => k`, of numbers; in memory one stands behind the other, as in C."""
+
+    first: Type
+    second: Type
+
+    @property
+    def dtype(self) -> np.dtype:
+        return _pair_dtype(self.first, self.second)
+
+    def wrap(self, value: Any) -> Pair:
+        return Pair(self.first.wrap(value[0]), self.second.wrap(value[1]))
+
+
+@cache
+def _pair_dtype(first: Type, second: Type) -> np.dtype:
+    return np.dtype([("first", first.dtype), ("second", second.dtype)], align=True)
+
+
+def pair_of(first: Type, second: Type) -> PairType:
+    """Raises FinchError "type" for pairs of pairs."""
+    if PairType in (type(first), type(second)):
+        raise FinchError("type", "a pair is of two numbers")
+    bits = 8 * _pair_dtype(first, second).itemsize
+    return PairType(f"Pair{{{first}, {second}}}", "pair", bits, first, second)
+
+
+class _Types(dict[str, Type]):
+    """The types of numbers by name, and those of their pairs when they are asked for."""
+
+    def __missing__(self, name: str) -> Type:
+        if not name.startswith("Pair{"):
+            raise KeyError(name)
+        first, second = name[5:-1].split(", ")
+        return pair_of(self[first], self[second])
+
+
 Bool = Type("Bool", "bool", 8)
 Int8, Int16, Int32, Int64 = (Type(f"Int{b}", "int", b) for b in (8, 16, 32, 64))
 UInt8, UInt16, UInt32, UInt64 = (Type(f"UInt{b}", "uint", b) for b in (8, 16, 32, 64))
 Float32, Float64 = Type("Float32", "float", 32), Type("Float64", "float", 64)
 
-TYPES: dict[str, Type] = {
-    t.name: t
+TYPES: dict[str, Type] = _Types(
+    (t.name, t)
     for t in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
-}
+)
 #: what the types of machine words are also called, as in Julia
 ALIASES = {"Int": Int64, "UInt": UInt64}
 _BY_DTYPE = {t.dtype: t for t in TYPES.values()}
@@ -81,7 +132,12 @@ def named_type(name: str) -> Type | None:
 
 def type_of_dtype(dtype: Any) -> Type | None:
     """The type of a NumPy dtype (native byte order), or None where there is none."""
-    return _BY_DTYPE.get(np.dtype(dtype))
+    found = np.dtype(dtype)
+    if found.names != Pair._fields:
+        return _BY_DTYPE.get(found)
+    first, second = (_BY_DTYPE.get(found[name]) for name in Pair._fields)
+    pair = pair_of(first, second) if first and second else None
+    return pair if pair and pair.dtype == found else None
 
 
 def type_of_value(value: Any) -> Type | None:
@@ -97,6 +153,9 @@ def type_of_value(value: Any) -> Type | None:
         return UInt64 if 0 < value < 1 << 64 else None
     if isinstance(value, float):
         return Float64
+    if isinstance(value, Pair):
+        first, second = map(type_of_value, value)
+        return pair_of(first, second) if first and second else None
     return None
 
 
@@ -113,6 +172,10 @@ def promote(a: Type, b: Type) -> Type:
     """The common type of two operands, as in Julia: floats win, then width, then unsigned."""
     if a == b:
         return a
+    if isinstance(a, PairType) and isinstance(b, PairType):
+        return pair_of(promote(a.first, b.first), promote(a.second, b.second))
+    if "pair" in (a.kind, b.kind):
+        raise FinchError("type", "a pair is no number")
     if a.is_float or b.is_float:
         floats = [t for t in (a, b) if t.is_float]
         return max(floats, key=lambda t: t.bits)
@@ -129,8 +192,12 @@ def can_store(source: Type, target: Type) -> bool:
     """Whether a value of `source` may be written where `target` is kept (NumPy's same-kind rule).
 
     Integers go into any integer (wrapping) and any float, floats into floats, Bool anywhere;
-    a float never goes into an integer, nor a number into a Bool.
+    a float never goes into an integer, nor a number into a Bool. Of a pair each part must fit.
     """
+    if isinstance(source, PairType) and isinstance(target, PairType):
+        return can_store(source.first, target.first) and can_store(source.second, target.second)
+    if "pair" in (source.kind, target.kind):
+        return False
     if source in (target, Bool):
         return True
     if target.is_float:

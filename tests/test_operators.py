@@ -221,6 +221,8 @@ REFERENCES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
     },
 }
+#: what makes, takes apart and compares pairs (`test_pairs.py`)
+PAIRED = {"=>", "first", "last", "minby", "maxby"}
 #: rows that are tested one by one below
 APART = {"^", "ifelse", "coalesce", *TYPES}
 
@@ -230,7 +232,7 @@ def rows() -> list[Operator]:
 
 
 def test_every_row_is_tested() -> None:
-    assert {row.name for row in rows()} == set(REFERENCES) | APART
+    assert {row.name for row in rows()} == set(REFERENCES) | APART | PAIRED
     assert OPERATORS["and"] is OPERATORS["&&"] and OPERATORS["or"] is OPERATORS["||"]
     assert OPERATORS["rem"] is OPERATORS["%"]
 

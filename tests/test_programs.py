@@ -127,6 +127,8 @@ def equal(got: Any, meant: Any) -> bool:
     if isinstance(got, np.ndarray) and isinstance(meant, np.ndarray):
         if (got.dtype == bool) != (meant.dtype == bool):
             return False
+        if got.dtype.names or meant.dtype.names:
+            return got.dtype == meant.dtype and np.array_equal(got, meant)
         return got.shape == meant.shape and same(got.astype(float), meant.astype(float), 1e-9)
     if isinstance(got, (bool, np.bool_)) != isinstance(meant, (bool, np.bool_)):
         return False

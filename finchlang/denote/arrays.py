@@ -33,7 +33,7 @@ class DenseArray:
     mirrored: tuple[tuple[int, int], ...] = ()
 
     def read(self, place: tuple[int, ...]) -> Number:
-        return Number(self.data[place], not self.stored[place])
+        return Number(self.data[place].copy(), not self.stored[place])  # a pair would be a view
 
     def declare(self, shape: tuple[int, ...], value: Any) -> None:
         self.data = np.full(shape, value, self.type.dtype, order="F")

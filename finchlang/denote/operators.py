@@ -55,11 +55,13 @@ def _wrap(value: Any, dtype: np.dtype) -> Any:
     if dtype.kind in "iu" and not isinstance(value, (float, np.floating)):
         whole = int(value) & ((1 << 8 * dtype.itemsize) - 1)
         return np.array(whole, f"u{dtype.itemsize}").view(dtype)[()]
-    return dtype.type(value)
+    return np.array(value, dtype)[()] if dtype.names else dtype.type(value)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
     """A NumPy scalar as another type: floats are cut to integers of the range, NaN to 0."""
+    if dtype.names:
+        return _pair(*(convert(value[name], dtype[name]) for name in dtype.names))
     if dtype.kind == "b":
         return np.bool_(value != 0)
     if dtype.kind in "iu" and value.dtype.kind == "f":
@@ -77,7 +79,12 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common(*types: np.dtype) -> np.dtype:
-    """What operands are brought to: floats win, then width, then unsigned; Bool is the least."""
+    """What operands are brought to: floats win, then width, then unsigned; Bool is the least. Pairs
+    are brought to that part by part."""
+    if all(t.names for t in types):
+        return _pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
+    if any(t.names for t in types):
+        raise _type_error("a pair is no number")
     return max(
         types, key=lambda t: ("biuf".index(t.kind) // 3, t.itemsize * (t.kind != "b"), t.kind)
     )
@@ -186,6 +193,37 @@ def _rounded(function: Meaning) -> Meaning:
     return lambda a: function(a) if a.dtype.kind == "f" else a
 
 
+def _pair(a: Any, b: Any) -> Any:
+    return np.array((a, b), _pair_of(a.dtype, b.dtype))[()]
+
+
+def _pair_of(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The type of pairs: scalars of two fields."""
+    if a.names or b.names:
+        raise _type_error("a pair is of two numbers")
+    return np.dtype([("first", a), ("second", b)], align=True)
+
+
+def _part(name: str) -> Meaning:
+    def part(pair: Any) -> Any:
+        if not pair.dtype.names:
+            raise _type_error(f"{pair.dtype} is no pair")
+        return pair[name]
+
+    return part
+
+
+def _by_first(is_worse: Callable[[Any, Any], bool]) -> Meaning:
+    """The first pair, unless its first part is worse than that of the second."""
+
+    def chosen(a: Any, b: Any) -> Any:
+        if not (a.dtype.names and b.dtype.names):
+            raise _type_error("these are no pairs")
+        return convert(b if is_worse(a["first"], b["first"]) else a, common(a.dtype, b.dtype))
+
+    return chosen
+
+
 def _second(a: Any, b: Any) -> Any:
     return b
 
@@ -231,6 +269,11 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
             *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
         )
     },
+    ("=>", 2): _pair,
+    ("first", 1): _part("first"),
+    ("last", 1): _part("second"),
+    ("minby", 2): _by_first(py.gt),
+    ("maxby", 2): _by_first(py.lt),
     ("initwrite", 2): _second,
     ("overwrite", 2): _second,
     **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
@@ -330,6 +373,8 @@ def _apply(op: Node, args: list[Any]) -> Any:
 
 def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
     values = [a.value for a in args]
+    if name not in OF_PAIRS and any(value.dtype.names for value in values):
+        raise _type_error("a pair is no number")
     with np.errstate(all="ignore"):
         decided = _decided(name, args)
         if name in ("&&", "||") and values[0].dtype.kind == "b" and values[0] == (name == "||"):
@@ -346,6 +391,8 @@ def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
     return Number(result, all(a.is_structural for a in args))
 
 
+#: those that take pairs
+OF_PAIRS = ("minby", "maxby", "first", "last", "identity", "initwrite", "overwrite")
 #: those of which integers cannot be divided by 0
 DIVISIONS = ("div", "fld", "cld", "%", "mod")
 
@@ -386,7 +433,8 @@ def _choose(op: Call, args: list[Any]) -> Any:
     if MISSING in args or isinstance(args[0], Failed):
         return MISSING if MISSING in args else args[0]
     a, b = args
-    chosen, other = (a, b) if a.value != z.value else (b, a)
+    found = a.value.item() if a.value.dtype.names else a.value
+    chosen, other = (a, b) if found != z.value else (b, a)
     if isinstance(chosen, Failed):
         return chosen
     value = convert(chosen.value, common(a.value.dtype, b.value.dtype))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.host.ir import Const, Expr, Op, Var
-from finchlang.types import Bool, Float64, Type
+from finchlang.types import Bool, Float64, Pair, Type
 
 
 def _fdiv(a: float, b: float) -> float:
@@ -107,6 +107,9 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "round": lambda a: _round_away(a, round),
     "isnan": lambda a: a != a,
     "select": lambda c, a, b: a if c else b,
+    "pair": Pair,
+    "first": lambda pair: pair[0],
+    "second": lambda pair: pair[1],
     **{
         name: _total(getattr(np, numpy_name))
         for name, numpy_name in {

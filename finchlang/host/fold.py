@@ -7,8 +7,8 @@ from typing import Any
 
 from finchlang.host.evaluate import apply
 from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op
-from finchlang.source import Bug
-from finchlang.types import Bool, Int64, Type, type_of_value
+from finchlang.source import Bug, FinchError
+from finchlang.types import Bool, Int64, PairType, Type, pair_of, type_of_value
 
 TRUE, FALSE = Const(True, Bool), Const(False, Bool)
 ZERO, ONE = Const(0, Int64), Const(1, Int64)
@@ -27,7 +27,16 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
     exprs = tuple(a if isinstance(a, Expr) else const(a) for a in args)
     if len(exprs) != OPS[name]:
         raise Bug(f"{name} takes {OPS[name]} arguments, not {len(exprs)}")
-    if name == "cast":
+    if name == "pair":
+        result: Type = pair_of(exprs[0].type, exprs[1].type)
+    elif name in ("first", "second"):
+        pair = exprs[0].type
+        if not isinstance(pair, PairType):
+            raise FinchError("type", f"{pair} is no pair")
+        result = pair.first if name == "first" else pair.second
+    elif any(isinstance(e.type, PairType) for e in exprs):
+        return _of_pairs(name, exprs, type)
+    elif name == "cast":
         assert type is not None
         result = type
     else:
@@ -41,9 +50,30 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
     return _trivial(name, exprs, result) or Op(name, exprs, result)
 
 
+def _of_pairs(name: str, exprs: tuple[Expr, ...], type: Type | None) -> Expr:
+    """An operation on pairs as operations on what they are made of."""
+    if name == "cast" and isinstance(type, PairType):
+        (pair,) = exprs
+        if pair.type == type:
+            return pair
+        return op(
+            "pair", cast(op("first", pair), type.first), cast(op("second", pair), type.second)
+        )
+    parts = [
+        [e if e.type == Bool else op(which, e) for e in exprs] for which in ("first", "second")
+    ]
+    if name == "select":
+        return op("pair", *(op(name, *part) for part in parts))
+    if name not in ("eq", "ne") or not exprs[0].type == exprs[1].type:
+        raise FinchError("type", "a pair is no number")
+    return op("and" if name == "eq" else "or", *(op(name, *part) for part in parts))
+
+
 def _trivial(name: str, exprs: tuple[Expr, ...], result: Type) -> Expr | None:
     """The shorter expression equal to `name(exprs)` for every value, or None."""
     first, last = exprs[0], exprs[-1]
+    if name in ("first", "second") and isinstance(first, Op) and first.name == "pair":
+        return first.args[name == "second"]
     if name == "cast":
         return first if first.type == result else None
     if name == "select":

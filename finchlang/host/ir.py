@@ -96,6 +96,8 @@ class Op(Expr):
 #: power by an Int64 exponent (a negative one gives the whole part: 0, but for 1 and -1). `shr`
 #: keeps the sign of signed integers; a shift count of the width or more gives 0 (or all sign
 #: bits). `min`/`max` let NaN win.
+#: `pair` makes a pair of two numbers, which `first` and `second` take apart; there is no more to do
+#: with pairs than to move them (`fold.py` takes a `select` of pairs apart).
 #: float → integer `cast` truncates and saturates; NaN gives 0.
 OPS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "fdiv", "idiv", "irem", "ipow", "fpow", "fmod"), 2),
@@ -104,6 +106,8 @@ OPS: dict[str, int] = {
     **dict.fromkeys(("neg", "not", "cast", "abs", "floor", "ceil", "trunc", "round"), 1),
     **dict.fromkeys(("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "isnan"), 1),
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p"), 1),
+    **dict.fromkeys(("first", "second"), 1),
+    "pair": 2,
     "select": 3,
 }
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))

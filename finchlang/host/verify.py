@@ -8,7 +8,7 @@ from string import Formatter
 from finchlang.host import ir
 from finchlang.host.ir import COMPARISONS, OPS, Buffer, Cell, Code, Const, Expr, Op, Residual, Var
 from finchlang.source import ERROR_KINDS, Bug
-from finchlang.types import Bool, Int64, Type
+from finchlang.types import Bool, Int64, PairType, Type, pair_of
 
 _INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr"))
 _LOGICAL = frozenset(("and", "or", "xor", "not"))
@@ -223,6 +223,10 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
     first = types[0]
     if name == "cast":
         return True
+    if name == "pair":
+        return result == pair_of(*types)
+    if name in ("first", "second"):
+        return isinstance(first, PairType) and result == getattr(first, name)
     if name == "select":
         return first == Bool and types[1] == types[2] == result
     if name == "isnan":

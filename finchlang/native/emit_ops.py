@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from finchlang.host.ir import COMPARISONS, Op
 from finchlang.source import Bug
-from finchlang.types import Int64, Type
+from finchlang.types import Int64, PairType, Type
 
 #: Reassociation and contraction are allowed; NaN and infinities are honoured (min-plus needs Inf).
 FAST = "reassoc nsz arcp contract"
@@ -31,6 +31,8 @@ def llvm_type(type: Type) -> str:
     """The LLVM type of a value of `type` in a register."""
     if type.kind == "bool":
         return "i1"
+    if isinstance(type, PairType):
+        return f"{{ {llvm_type(type.first)}, {llvm_type(type.second)} }}"
     if type.kind == "float":
         return "double" if type.bits == 64 else "float"
     return f"i{type.bits}"
@@ -41,8 +43,11 @@ def memory_type(type: Type) -> str:
     return "i8" if type.kind == "bool" else llvm_type(type)
 
 
-def constant(value: bool | float, type: Type) -> str:
+def constant(value: Any, type: Type) -> str:
     """A literal of LLVM; floats are written as the bits of the double, so they are exact."""
+    if isinstance(type, PairType):
+        parts = zip((type.first, type.second), value, strict=True)
+        return f"{{ {', '.join(f'{llvm_type(t)} {constant(v, t)}' for t, v in parts)} }}"
     if type.kind == "float":
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     if type.kind == "bool":
@@ -183,6 +188,20 @@ def _select(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
 
 
+def _pair(body: Body, op: Op, args: list[str]) -> str:
+    pair = "undef"
+    for k, arg in enumerate(args):
+        part = f"{llvm_type(op.args[k].type)} {arg}"
+        pair = body.new(f"insertvalue {llvm_type(op.type)} {pair}, {part}, {k}")
+    return pair
+
+
+def _part(number: int) -> Callable[[Body, Op, list[str]], str]:
+    return lambda body, op, args: body.new(
+        f"extractvalue {llvm_type(op.args[0].type)} {args[0]}, {number}"
+    )
+
+
 def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -> str:
     """A call of an intrinsic that is overloaded on the one type of its arguments and result."""
     kind = llvm_type(type)
@@ -267,6 +286,9 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "abs": _absolute,
     "cast": _cast,
     "select": _select,
+    "pair": _pair,
+    "first": _part(0),
+    "second": _part(1),
     "round": _rounding("rint"),
     **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
     **{name: _intrinsic(name) for name in ("copysign", "sqrt")},

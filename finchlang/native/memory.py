@@ -132,4 +132,5 @@ class _Memory:
 def adopt(address: int, capacity: int, begin: int, dtype: np.dtype) -> np.ndarray:
     """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at
     `begin`, as an array that owns it."""
-    return np.asarray(_Memory(address, capacity, begin, dtype))
+    array = np.asarray(_Memory(address, capacity, begin, dtype))
+    return array.view(dtype) if dtype.names else array

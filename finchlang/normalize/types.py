@@ -117,7 +117,8 @@ def _assign(node: Assign, names: Names) -> Assign:
     result = type_of(Call(node.op, (node.target, node.value), span=node.span))
     if result is not None and not can_store(result, target):
         message = f"a value of type {result} cannot be kept as {target}"
-        raise FinchError("type", message, node.span, f"convert it, as in {target}(...)")
+        hint = None if target.kind == "pair" else f"convert it, as in {target}(...)"
+        raise FinchError("type", message, node.span, hint)
     return node
 
 

@@ -8,13 +8,13 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
-from finchlang.algebra import OPERATORS, Law, Operator, literal_type, operator
+from finchlang.algebra import OPERATORS, PAIR, Law, Operator, literal_type, operator
 from finchlang.host.fold import TRUE, const
 from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
-from finchlang.types import Type, promote
+from finchlang.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
 
@@ -47,6 +47,12 @@ def rewrite_call(node: Call) -> Node | None:
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
     """Whether a node is a literal of this value, as the type would have it."""
+    if isinstance(type, PairType) and isinstance(value, Pair):  # of which None is any part
+        parts = node.args if isinstance(node, Call) and node.op == PAIR else None
+        if isinstance(node, Literal) and isinstance(node.value, Pair):
+            parts = tuple(map(Literal, node.value, (type.first.name, type.second.name)))
+        wanted = zip(value, parts or (), (type.first, type.second), strict=False)
+        return parts is not None and all(v is None or is_value(n, v, t) for v, n, t in wanted)
     if not isinstance(node, Literal):
         return False
     if node.value is MISSING or value is MISSING or type is None:

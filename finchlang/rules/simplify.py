@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import operator
+from finchlang.algebra import PAIR, operator
 from finchlang.host.fold import ONE, add, compare, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.rules.context import bounds
@@ -33,7 +33,14 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import Fiber
-from finchlang.walk import block, map_children, mentions, substitute, walk
+from finchlang.walk import (
+    block,
+    map_children,
+    mentions,
+    replace,
+    substitute,
+    walk,
+)
 
 _MISSING = Literal(MISSING)
 #: terms known to be as simple as they get, by identity
@@ -145,13 +152,27 @@ def _loop(node: Loop) -> Node | None:
 def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
     """A loop whose body does not depend on its index is its body, repeated: once if that makes no
     difference, or with the operator that stands for repetition (for `+` that is `*`)."""
-    if mentions(loop.body, loop.index):
+    body = _at_first(loop.body, loop.index, start)
+    if mentions(body, loop.index):
         return None
     length = add(sub(stop, start), ONE)
-    repeated = repeat(loop.body, Value(length))
+    repeated = repeat(body, Value(length))
     if repeated is None:
         return None
     return Sieve(Value(compare("le", start, stop)), repeated, span=loop.span)
+
+
+def _at_first(node: Node, index: Index, start: Expr) -> Node:
+    """A statement in which updates by a pair `v => index`, of which the first one counts, are those
+    by that one."""
+    if isinstance(node, (Block, Sieve, Define, Loop)):
+        return map_children(lambda child: _at_first(child, index, start), node)
+    if not isinstance(node, Assign) or not isinstance(node.value, Call) or node.value.op != PAIR:
+        return node
+    row, (value, place) = operator(node.op), node.value.args
+    if row is None or not row.first_counts:
+        return node
+    return replace(node, value=Call(PAIR, (value, substitute(place, {index: Value(start)}))))
 
 
 def _never(_: Assign) -> bool:

@@ -19,7 +19,7 @@ from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
-from finchlang.types import type_of_value
+from finchlang.types import PairType, type_of_value
 
 Regions = Sequence[tuple[int, int]]
 
@@ -121,7 +121,7 @@ class ScalarArgument(Argument):
         return self.value.value is self.memory.counters[0]
 
     def commit(self, memory: Memory) -> Any:
-        self.value.value = memory.counters[0]
+        self.value.value = self.value.format.value_of(memory.counters)
         return self.value
 
 
@@ -389,6 +389,8 @@ def describe(value: Any) -> Argument | None:
     if make is not None:
         return make(value)
     type_of_number = type_of_value(value)
+    if isinstance(type_of_number, PairType):
+        raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
     if type_of_number is not None:
         return Argument(value, type_of_number)
     if is_scipy(value):
@@ -415,7 +417,8 @@ _MAKERS: dict[type, Callable[[Any], Argument]] = {
 def memory_of(dense: Any, argument: Argument) -> Memory:
     """A dense result as the memory of what it is a result for, in the format of that."""
     if isinstance(argument, ScalarArgument):
-        return Memory((), (), (argument.value.format.element_type.wrap(dense),))
+        level = argument.value.format
+        return Memory((), (), tuple(level.held(level.element_type.wrap(dense))))
     level = argument.format
     if isinstance(level, Swizzled):
         dense, level = dense.transpose([p - 1 for p in level.permutation]), level.level

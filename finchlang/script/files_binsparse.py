@@ -55,6 +55,8 @@ def write_binsparse(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar, suf
     sparse or dense level that holds the same entries. Raises FinchError "I/O" where the library is
     missing."""
     library, containers = _library("write", "a Binsparse file")
+    if tensor.to_numpy().dtype.names:
+        raise FinchError("type", "a Binsparse file holds numbers, not pairs")
     with containers.created(out, suffix) as container:
         _custom(library, tensor).serialize(container, alias=True)
 

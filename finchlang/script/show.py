@@ -13,7 +13,7 @@ from finchlang.syntax import NOTHING
 from finchlang.tensors.adopted import is_scipy
 from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Type, foreign, type_of_value
+from finchlang.types import Pair, Type, foreign, type_of_value
 
 #: tensors of more entries print as a summary
 SMALL = 1000
@@ -83,6 +83,8 @@ def text(value: Any, depth: int = 0) -> str:
         return str(value).replace("inf", "Inf").replace("nan", "NaN")
     if isinstance(value, np.generic):
         return str(value)
+    if isinstance(value, Pair):
+        return " => ".join(map(text, value))
     if isinstance(value, tuple):
         inner = _entries(value, depth)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -104,7 +106,10 @@ def _array(array: np.ndarray) -> str:
     if array.dtype == np.bool_:
         shown = np.array2string(array.astype(np.int8), formatter={"int": lambda v: text(bool(v))})
     else:
-        shown = np.array2string(array)
+        if array.dtype.names:
+            pairs = [text(Pair(*pair)) for pair in array.reshape(-1).tolist()]
+            array = np.array(pairs, object).reshape(array.shape)
+        shown = np.array2string(array, formatter={"object": str})
     return shown.replace("inf", "Inf").replace("nan", "NaN")
 
 

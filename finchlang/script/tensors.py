@@ -14,7 +14,7 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.contents import summed
 from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.scalars import Scalar as ScalarLevel
@@ -83,7 +83,7 @@ def convert(target: Any, source: Any) -> Any:
     if not _same(source.fill, format.fill.value):
         return Tensor.from_numpy(dense(source).astype(format.element_type.dtype), format)
     coordinates, values = source.entries()
-    stored = ~((values == source.fill) | ((values != values) & (source.fill != source.fill)))
+    stored = differs(values, source.fill)
     values = values[stored].astype(format.element_type.dtype)
     return Tensor.from_coo(format, source.shape, coordinates[:, stored], values)
 

@@ -19,7 +19,7 @@ from finchlang.source import FinchError
 from finchlang.syntax import MISSING
 from finchlang.tensors.adopted import is_scipy
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64, Int64, Type, promote, type_of_value
+from finchlang.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,14 @@ def plain(value: Any) -> Any:
     """A number as scripts keep it: Int64, Float64 and Bool are Python's, others NumPy's."""
     if isinstance(value, np.generic) and value.dtype in (np.int64, np.float64, np.bool_):
         return value.item()
-    return value
+    return Pair(*value.item()) if isinstance(value, np.void) else value
 
 
 def number(value: Any, type: Type) -> Any:
     """`value` as a number of `type`."""
     value = type.wrap(value)
-    return value if type in (Int64, Float64, Bool) else type.dtype.type(value)
+    is_plain = type in (Int64, Float64, Bool) or isinstance(value, Pair)
+    return value if is_plain else type.dtype.type(value)
 
 
 def held(scalar: Scalar) -> Any:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.types import Int64
+from finchlang.types import Int64, Pair, PairType
 
 
 def same_value(a: Expr, b: Expr) -> Expr:
     """Whether two values are the same to every program: -0.0 is not 0.0, and NaN is NaN."""
+    if isinstance(a.type, PairType):
+        return op("and", *(same_value(op(part, a), op(part, b)) for part in Pair._fields))
     if not a.type.is_float:
         return compare("eq", a, b)
     one = const(1.0, a.type)

@@ -11,8 +11,12 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
     they belong to have the same values (bit by bit) in the same places."""
     if not len(values):
         return np.zeros(0, np.int64)
-    bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
-    numbers = np.unique(bits, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    parts = [values[name] for name in values.dtype.names or ()] or [values]
+    numbers = np.zeros(len(values), np.int64)
+    for part in parts:
+        bits = np.ascontiguousarray(part).view(f"u{part.dtype.itemsize}")
+        own = np.unique(bits, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        numbers = numbers * len(values) + own
     if modes == 0:
         return numbers
     inner, outer = coordinates[:modes], coordinates[modes:]

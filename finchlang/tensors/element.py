@@ -16,7 +16,18 @@ from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import same_value
 from finchlang.tensors.level import Fiber, Level, Store
-from finchlang.types import TYPES, Bool, Float64, Int64, Type, can_store, foreign, type_of_value
+from finchlang.types import (
+    TYPES,
+    Bool,
+    Float64,
+    Int64,
+    Pair,
+    PairType,
+    Type,
+    can_store,
+    foreign,
+    type_of_value,
+)
 
 
 def typed_literal(value: Any, type: Type | None = None) -> Literal:
@@ -30,7 +41,10 @@ def typed_literal(value: Any, type: Type | None = None) -> Literal:
     if own is None:
         raise FinchError("type", f"a fill value must be a number or a Bool, not {foreign(value)}")
     found = type or own
-    is_kept = can_store(own, found) or (math.isfinite(value) and found.wrap(value) == value)
+    are_numbers = not isinstance(own, PairType) and not isinstance(found, PairType)
+    is_kept = can_store(own, found) or (
+        are_numbers and math.isfinite(value) and found.wrap(value) == value
+    )
     if not is_kept:
         raise FinchError("type", f"{value} of type {own} cannot be kept as {found}")
     return Literal(found.wrap(value), found.name)
@@ -39,10 +53,21 @@ def typed_literal(value: Any, type: Type | None = None) -> Literal:
 def literal_text(literal: Literal) -> str:
     """A typed literal as it is written in a format."""
     type = TYPES[literal.type or Int64.name]
+    if isinstance(type, PairType):
+        parts = zip(literal.value, (type.first.name, type.second.name), strict=True)
+        return " => ".join(literal_text(Literal(v, t)) for v, t in parts)
     if type == Bool:
         return "true" if literal.value else "false"
     text = repr(literal.value).replace("inf", "Inf").replace("nan", "NaN")
     return text if type in (Int64, Float64) else f"{type}({text})"
+
+
+def differs(values: np.ndarray, fill: Any) -> np.ndarray:
+    """Which entries are not the fill; NaN is NaN. Raises FinchError "type" for pairs and numbers."""
+    if isinstance(fill, Pair) != bool(values.dtype.names):
+        raise FinchError("type", "a pair is no number")
+    other = np.array(fill, values.dtype) if isinstance(fill, Pair) else fill
+    return (values != other) & ~((values != values) & (other != other))
 
 
 @dataclass(frozen=True)

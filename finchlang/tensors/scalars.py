@@ -6,17 +6,18 @@ fill, a short-circuit one ends reductions early (`rules/breaks.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.fold import FALSE, TRUE, compare, const
+from finchlang.host.fold import FALSE, TRUE, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Switch
 from finchlang.syntax import Access, Literal, Node, Value
 from finchlang.tensors.element import literal_text, typed_literal
 from finchlang.tensors.level import READ, Fiber, Level, Store
-from finchlang.types import TYPES, Bool, Type
+from finchlang.types import TYPES, Bool, Pair, PairType, Type
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class Scalar(Level):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", typed_literal(self.value))
+        if isinstance(self.element_type, PairType):  # a counter is a number
+            parts = tuple((n, getattr(self.element_type, n)) for n in Pair._fields)
+            object.__setattr__(self, "counters", (*parts, *self.counters[1:]))
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({literal_text(self.value)})"
@@ -43,7 +47,7 @@ class Scalar(Level):
         return TYPES[self.value.type or ""]
 
     def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
-        host.set(store.counters["value"], const(self.value.value, self.element_type))
+        self._set(host, store, const(self.value.value, self.element_type))
 
     def assemble(
         self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
@@ -53,7 +57,7 @@ class Scalar(Level):
     def refill(
         self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
     ) -> None:
-        host.set(store.counters["value"], value)
+        self._set(host, store, value)
 
     def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
         pass
@@ -62,16 +66,31 @@ class Scalar(Level):
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:
-        return Value(host.get(fiber.store.counters["value"]))
+        counters = fiber.store.counters
+        if "value" in counters:
+            return Value(host.get(counters["value"]))
+        return Value(op("pair", *(host.get(counters[part]) for part in Pair._fields)))
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
-        host.set(fiber.store.counters["value"], value)
+        self._set(host, fiber.store, value)
         if fiber.dirty is not None:
             host.set(fiber.dirty, TRUE)
 
+    def _set(self, host: Host, store: Store, value: Expr) -> None:
+        if "value" in store.counters:
+            host.set(store.counters["value"], value)
+            return
+        for part in Pair._fields:
+            host.set(store.counters[part], op(part, value))
+
     def held(self, value: Any) -> list[Any]:
         """The counters of a scalar that holds `value`."""
-        return [value]
+        return [*value] if isinstance(value, Pair) else [value]
+
+    def value_of(self, counters: Sequence[Any]) -> Any:
+        """The value that `counters` hold."""
+        type = self.element_type
+        return type.wrap(counters) if isinstance(type, PairType) else counters[0]
 
     def empty(self) -> dict[str, Any]:
         names = [name for name, _ in self.counters]
@@ -112,7 +131,7 @@ class SparseScalar(Scalar):
         host.set(fiber.store.counters["dirty"], TRUE)
 
     def held(self, value: Any) -> list[Any]:
-        return [value, bool(value != self.value.value)]
+        return [*Scalar.held(self, value), bool(value != self.value.value)]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.source import FinchError
+from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
@@ -129,9 +130,7 @@ class Tensor:
             elif not array:
                 raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
             return tensor
-        fill = level.fill.value
-        stored = (array != fill) & ~((array != array) & (fill != fill))
-        coordinates = np.nonzero(stored)
+        coordinates = np.nonzero(differs(array, level.fill.value))
         values = array[coordinates].astype(level.element_type.dtype)
         return cls.from_coo(level, array.shape, coordinates, values)
 
@@ -175,7 +174,7 @@ class Tensor:
         if view is not None:
             return view.copy(order="F")
         coordinates, values = self.entries()
-        array = np.full(self.shape, self.fill, self.dtype, order="F")
+        array = full_aligned(self.shape, self.fill, self.dtype)
         array[tuple(coordinates)] = values if self.order else values[0]
         return array
 
@@ -395,7 +394,7 @@ def dense_format(dtype: np.dtype, order: int) -> Level:
     element = type_of_dtype(dtype)
     if element is None:
         raise FinchError("type", f"arrays of {dtype} have no element type here")
-    level: Level = Element(typed_literal(0, element))
+    level: Level = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
     for _ in range(order):
         level = Dense(level)
     return level

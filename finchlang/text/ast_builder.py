@@ -36,7 +36,7 @@ from finchlang.syntax import (
     While,
 )
 from finchlang.text.kernel_builder import SPELLINGS, KernelBuilder, nodes
-from finchlang.text.literals import STRING_PART, closing, escaped, number, typed_literal
+from finchlang.text.literals import STRING_PART, closing, escaped, number, pair, typed_literal
 from finchlang.types import named_type
 
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}
@@ -102,6 +102,8 @@ class Builder(KernelBuilder):
 
     def binary(self, parts: list) -> Node:
         left, sign, right = parts
+        if sign == "=>":
+            return pair(self.operator(sign), (left, right), self.over(parts))
         return Call(self.operator(sign), (left, right), span=self.over(parts))
 
     def compare(self, parts: list) -> Node:

@@ -19,7 +19,7 @@ CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY"}
 #: A statement goes on in the next line after one of these.
 CONTINUES = {
     "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
-    "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
+    "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
     "ELSE_COLON", "IN",
 }
 BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION"}

@@ -10,7 +10,7 @@ import numpy as np
 
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Call, Literal, Node, Variable
-from finchlang.types import Float32, Type
+from finchlang.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
 _HEX = re.compile(r"0[xX][0-9a-fA-F]+\Z")
 _BINARY = re.compile(r"0[bB][01]+\Z")
@@ -73,6 +73,16 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
     if not math.isfinite(value) or type.wrap(value) != value:
         raise FinchError("syntax", f"{type} cannot hold {value}", argument.span)
     return Literal(type.wrap(value), type.name, span=span)
+
+
+def pair(op: Variable, parts: tuple[Node, ...], span: Span | None) -> Node:
+    """`0.0 => 1` as a literal; a call, where the parts are no literal numbers."""
+    literals = [p for p in parts if isinstance(p, Literal)]
+    types = [TYPES[p.type] if p.type else type_of_value(p.value) for p in literals]
+    known = [type for type in types if type is not None and not isinstance(type, PairType)]
+    if len(known) < 2:
+        return Call(op, parts, span=span)
+    return Literal(Pair(*(p.value for p in literals)), pair_of(*known).name, span=span)
 
 
 def _rounded(value: float, type: Type) -> float:

@@ -51,12 +51,13 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.text.kernel_builder import ASSIGNMENTS
+from finchlang.types import Pair
 
 # Precedence levels, lowest first, as in the grammar.
-ANY, DISJUNCTION, CONJUNCTION, COMPARISON, RANGE, SUM, PRODUCT, SHIFT, PREFIX, POWER, ATOM = range(
-    11
-)
+ANY, PAIR, DISJUNCTION, CONJUNCTION, COMPARISON = range(5)
+RANGE, SUM, PRODUCT, SHIFT, PREFIX, POWER, ATOM = range(5, 12)
 INFIX = {
+    "=>": PAIR,
     "||": DISJUNCTION,
     "&&": CONJUNCTION,
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON),
@@ -68,6 +69,8 @@ INFIX = {
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
+#: the types that literals have of themselves
+_PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
 
 
@@ -100,6 +103,9 @@ def _list(items: tuple[Any, ...]) -> str:
 
 def _literal(node: Literal) -> tuple[str, int]:
     value, kind = node.value, node.type
+    if isinstance(value, Pair):
+        types = [None if t in _PLAIN else t for t in (kind or "")[5:-1].split(", ")]
+        return _infix("=>", tuple(map(Literal, value, types)))
     if kind is not None and kind.startswith("UInt"):
         text = f"0x{value:0{int(kind[4:]) // 4}x}"
     elif kind is not None:
@@ -147,7 +153,7 @@ def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     level = INFIX[name]
     if name == "^":  # right to left, and a number may be its base but not a negative one
         return f"{_expression(args[0], ATOM)}^{_expression(args[1], PREFIX)}", POWER
-    first = _expression(args[0], level + 1 if level == COMPARISON else level)
+    first = _expression(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
     return f" {name} ".join([first] + [_expression(a, level + 1) for a in args[1:]]), level
 
 
