@@ -8,26 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.fold import FALSE, ZERO, add, compare, sub
+from finchlang.host.fold import ZERO, add
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.looplets import (
-    Jumper,
-    Lookup,
-    Phase,
-    Positions,
-    Run,
-    Sequence,
-    Spike,
-    Stepper,
-    Switch,
-    Thunk,
-)
+from finchlang.looplets import Lookup, Spike, Thunk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import ranges_equal
 from finchlang.tensors.level import Fiber, Level, PartOfFiber, Store
-from finchlang.tensors.sorted_positions import load_range
+from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.types import Int64, Type
 
 
@@ -175,78 +164,40 @@ class Entries(PartOfFiber):
     def looplets(self, host: Host, protocol: str | None) -> Node:
         """A stepper (or jumper) over spikes up to the last stored coordinate, then a run of fill;
         with `follow` a binary search for each coordinate."""
+        idx = self.level.buffers(self.fiber.store)[self.left - 1]
+        listed = Listed(idx, self.start, self.stop, self.level.fill)
+        is_last = self.left == 1  # else the entries of one coordinate are several
+
+        def payload(host: Host, q: Expr, i: Expr) -> Node:
+            if is_last:
+                return self.fiber.child(self.level.child_position(host, self.fiber.store, q))
+            return Entries(self.fiber, self.left - 1, q, after(host, q, i))
+
+        def after(host: Host, q: Expr, i: Expr) -> Expr:
+            """The first position after q of another coordinate than that of q, which is i."""
+            return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
+
+        def there(q: Expr, i: Expr) -> Node:
+            return Thunk(lambda host: (payload(host, q, i), None))
+
         if protocol == "follow":
-            return self._follow()
+            return Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
         size = self.sizes()[-1]
-        last_cell = host.cell(ZERO, "last")
-        host.branch(
-            compare("lt", self.start, self.stop),
-            lambda: host.set(last_cell, add(host.load(self.idx, sub(self.stop, 1), "i", Int64), 1)),
-        )
-        last = host.get(last_cell, lower=ZERO, upper=size)
-        steps = self._steps(host, Jumper if protocol == "gallop" else Stepper, last)
-        return Sequence((Phase(steps, stop=last), Phase(Run(self.level.fill))))
-
-    @property
-    def idx(self) -> Buffer:
-        """The coordinates of the last mode that is left."""
-        return self.level.buffers(self.fiber.store)[self.left - 1]
-
-    def _payload(self, host: Host, q: Expr, after: Expr) -> Node:
-        """What is at entry q; `after` is its coordinate plus one, from 0."""
-        if self.left == 1:
-            return self.fiber.child(self.level.child_position(host, self.fiber.store, q))
-        end = host.search(self.idx, add(q, 1), self.stop, after, "end")
-        return Entries(self.fiber, self.left - 1, q, end)
-
-    def _steps(self, host: Host, kind: Any, last: Expr) -> Node:
-        idx, stop, fill = self.idx, self.stop, self.level.fill
-        cell = host.cell(self.start, "q")
+        assert size is not None
+        listed = listed.until_last(host, size)
 
         def coordinate(host: Host, q: Expr) -> Expr:
-            return add(host.load(idx, q, "i", Int64, lower=ZERO, upper=sub(last, 1)), 1)
+            return ZERO if is_last else listed.coordinate(host, q)
 
-        def tail(host: Host) -> tuple[Node, None]:
-            q = host.get(cell)
-            return self._payload(host, q, ZERO if self.left == 1 else coordinate(host, q)), None
+        def body(host: Host, here: Here) -> Node:
+            def tail(host: Host) -> tuple[Node, None]:
+                q = here(host)
+                return payload(host, q, coordinate(host, q)), None
 
-        def following(host: Host) -> None:
-            q = host.get(cell)
-            end = add(q, 1)
-            if self.left > 1:
-                end = host.search(idx, end, stop, coordinate(host, q), "end")
-            host.set(cell, end)
+            return Spike(listed.fill, Thunk(tail))
 
-        positions = Positions(
-            self.start,
-            stop,
-            coordinate,
-            self._payload,
-            fill,
-            lambda host: host.get(cell),
-            lambda host, q, i: host.search(idx, q, stop, sub(i, 1)),
-        )
-        return kind(
-            seek=lambda host, i: host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1))),
-            stride=lambda host: coordinate(host, host.get(cell)),
-            body=lambda host: Spike(fill, Thunk(tail)),
-            next=following,
-            last=last,
-            # entries of one coordinate are several where a mode is left below
-            positions=positions if self.left == 1 else None,
-        )
+        def following(host: Host, q: Expr) -> Expr:
+            return after(host, q, coordinate(host, q))
 
-    def _follow(self) -> Node:
-        idx, stop, fill = self.idx, self.stop, self.level.fill
-
-        def at(host: Host, i: Expr) -> Node:
-            q = host.search(idx, self.start, stop, sub(i, 1))
-            hit = host.cell(FALSE, "hit")
-            host.branch(
-                compare("lt", q, stop),
-                lambda: host.set(hit, compare("eq", host.load(idx, q, "i", Int64), sub(i, 1))),
-            )
-            there = Thunk(lambda host: (self._payload(host, q, i), None))
-            return Switch(host.get(hit), there, fill)
-
-        return Lookup(at)
+        tail = payload if is_last else None
+        return listed.then_fill(listed.steps(host, protocol, body, tail, None, following))

@@ -23,11 +23,10 @@ from finchlang.tensors.runs import (
     expand,
     find_runs,
     pointers,
-    run_steps,
     spans,
     validate_right,
 )
-from finchlang.tensors.sorted_positions import load_range
+from finchlang.tensors.sorted_positions import Listed, load_range
 from finchlang.types import Int64, Type
 
 
@@ -84,9 +83,9 @@ class RunList(Runs):
             start, end = load_range(host, fiber)
             if protocol == "follow":
                 return Lookup(lambda host, i: self.find(host, fiber, start, end, i)), None
-            return run_steps(
-                host, fiber, (start, end), stop, protocol, lambda host, q: self.region(fiber, q)
-            ), None
+            listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
+            steps = listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
+            return steps, None
 
         return Thunk(preamble)
 

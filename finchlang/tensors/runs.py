@@ -17,7 +17,7 @@ import numpy as np
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.looplets import AcceptRun, Jumper, Regions, Stepper, Thunk
+from finchlang.looplets import AcceptRun, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import Fiber, Level, Store
@@ -26,42 +26,6 @@ from finchlang.types import Int64, Type
 Dims = tuple[Expr, ...]
 #: cells and what they held
 Contents = list[tuple[Cell, Expr]]
-
-
-def run_steps(
-    host: Host,
-    fiber: Fiber,
-    region: tuple[Expr, Expr],
-    last: Expr,
-    protocol: str | None,
-    body: Callable[[Host, Expr], Node],
-    part: Callable[[Host, Expr], tuple[Expr, Expr, Node]] | None = None,
-) -> Node:
-    """A stepper (or jumper) over the regions whose last coordinates are right[start .. stop - 1],
-    `last` being that of all; `body(host, q)` is the looplet of region q. If that is a run of fill
-    and then something else, `part(host, q)` gives the latter, as in Regions."""
-    right, (start, stop) = fiber.store.right, region
-    cell = host.cell(start, "q")
-    kind: Any = Jumper if protocol == "gallop" else Stepper
-
-    def stride(host: Host) -> Expr:
-        q = host.get(cell)
-        return add(host.load(right, q, "right", Int64, lower=ZERO, upper=sub(last, 1)), 1)
-
-    def here(host: Host) -> Expr:
-        return host.get(cell)
-
-    def locate(host: Host, q: Expr, i: Expr) -> Expr:
-        return host.search(right, q, stop, sub(i, 1))
-
-    return kind(
-        seek=lambda host, i: host.set(cell, locate(host, here(host), i)),
-        stride=stride,
-        body=lambda host: body(host, host.get(cell)),
-        next=lambda host: host.set(cell, add(host.get(cell), 1)),
-        last=last,
-        regions=part and Regions(start, stop, part, fiber.level.fill, here, locate),
-    )
 
 
 @dataclass(frozen=True)

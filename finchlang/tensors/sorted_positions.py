@@ -4,6 +4,7 @@ ptr[p + 1] - 1: how they are read, packed, unpacked and checked, in parts that o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from finchlang.looplets import (
     Lookup,
     Phase,
     Positions,
+    Regions,
     Run,
     Sequence,
     Spike,
     Stepper,
+    Steps,
     Switch,
     Thunk,
 )
@@ -27,6 +30,8 @@ from finchlang.syntax import Node
 from finchlang.tensors.level import Fiber
 from finchlang.types import Int64
 
+#: gives where a stepper is now
+Here = Callable[[Host], Expr]
 #: the position in the child of coordinate i (from 1) listed at position q of `idx`
 ChildPosition = Callable[[Expr, Expr], Expr]
 
@@ -38,86 +43,110 @@ def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
     return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
 
 
-def load_last(host: Host, fiber: Fiber, start: Expr, stop: Expr, size: Expr) -> Expr:
-    """The last coordinate (from 1) in `idx` from start to stop - 1; 0 if there is none."""
-    last, idx = host.cell(ZERO, "last"), fiber.store.idx
-    host.branch(
-        compare("lt", start, stop),
-        lambda: host.set(last, add(host.load(idx, sub(stop, 1), "i", Int64), 1)),
-    )
-    return host.get(last, lower=ZERO, upper=size)
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Positions start..stop - 1 of `idx`, which has the coordinate (from 0) of each, or the last one of
+    a region, in ascending order; between them is `fill`, and behind coordinate `last` (from 1)."""
+
+    idx: Buffer
+    start: Expr
+    stop: Expr
+    fill: Node
+    last: Expr = ZERO
+    name: str = "i"
+
+    def until_last(self, host: Host, size: Expr) -> Listed:
+        """With the last coordinate read; 0 if there is none."""
+        last = host.cell(ZERO, "last")
+        host.branch(
+            compare("lt", self.start, self.stop),
+            lambda: host.set(
+                last, add(host.load(self.idx, sub(self.stop, 1), self.name, Int64), 1)
+            ),
+        )
+        return replace(self, last=host.get(last, lower=ZERO, upper=size))
+
+    def coordinate(self, host: Host, q: Expr) -> Expr:
+        """The coordinate (from 1) of position q."""
+        bound = sub(self.last, 1)
+        return add(host.load(self.idx, q, self.name, Int64, lower=ZERO, upper=bound), 1)
+
+    def locate(self, host: Host, q: Expr, i: Expr) -> Expr:
+        """The first position from q on at or after coordinate i."""
+        return host.search(self.idx, q, self.stop, sub(i, 1))
+
+    def find(
+        self, host: Host, i: Expr, holds: Callable[[Expr], Expr], there: Callable[[Expr], Node]
+    ) -> Node:
+        """`there(q)` for the first position q at or after i, if there is one and it `holds`."""
+        q = self.locate(host, self.start, i)
+        hit = host.cell(FALSE, "hit")
+        host.branch(compare("lt", q, self.stop), lambda: host.set(hit, holds(q)))
+        return Switch(host.get(hit), there(q), self.fill)
+
+    def at(self, host: Host, i: Expr, there: Callable[[Expr], Node]) -> Node:
+        """`there(q)` for the position q of coordinate i, if it is listed."""
+
+        def holds(q: Expr) -> Expr:
+            return compare("eq", host.load(self.idx, q, self.name, Int64), sub(i, 1))
+
+        return self.find(host, i, holds, there)
+
+    def steps(
+        self,
+        host: Host,
+        protocol: str | None,
+        body: Callable[[Host, Here], Node],
+        tail: Callable[[Host, Expr, Expr], Node] | None = None,
+        region: Callable[[Host, Expr], tuple[Expr, Expr, Node]] | None = None,
+        following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
+    ) -> Steps:
+        """A stepper (or jumper) over the positions, `body` being what is up to the coordinate `here`,
+        and `following` what comes after a position. If that is a run of fill and then a payload,
+        `tail` gives it, as in Positions; if it is a run of fill and then a region, `region` does."""
+        cell = host.cell(self.start, "q")
+        kind = Jumper if protocol == "gallop" else Stepper
+
+        def here(host: Host) -> Expr:
+            return host.get(cell)
+
+        known = self.fill, here, self.locate
+        return kind(
+            seek=lambda host, i: host.set(cell, self.locate(host, here(host), i)),
+            stride=lambda host: self.coordinate(host, here(host)),
+            body=lambda host: body(host, here),
+            next=lambda host: host.set(cell, following(host, here(host))),
+            last=self.last,
+            positions=tail and Positions(self.start, self.stop, self.coordinate, tail, *known),
+            regions=region and Regions(self.start, self.stop, region, *known),
+        )
+
+    def then_fill(self, steps: Steps) -> Node:
+        """The steps up to the last coordinate, then a run of fill."""
+        return Sequence((Phase(steps, stop=self.last), Phase(Run(self.fill))))
 
 
-def unfurl_sorted(
-    host: Host, fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition
-) -> Node:
+def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> Node:
     """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
     coordinate, then a run of fill; with `follow` a binary search for each coordinate."""
-    if protocol == "follow":
-        return _follow(fiber, child)
-    kind = Jumper if protocol == "gallop" else Stepper
+
+    def tail(host: Host, q: Expr, i: Expr) -> Node:
+        return fiber.child(child(q, i))
 
     def preamble(host: Host) -> tuple[Node, None]:
-        start, stop = load_range(host, fiber)
-        last = load_last(host, fiber, start, stop, size)
-        steps = _steps(host, kind, fiber, start, stop, last, child)
-        return Sequence((Phase(steps, stop=last), Phase(Run(fiber.level.fill)))), None
+        listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
+        if protocol == "follow":
+            return Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))), None
+        listed = listed.until_last(host, size)
 
-    return Thunk(preamble)
+        def spike(host: Host, here: Here) -> Node:
+            q = here(host)
+            return Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
 
+        def body(host: Host, here: Here) -> Node:
+            return Thunk(lambda host: (spike(host, here), None))
 
-def _steps(
-    host: Host, kind: Any, fiber: Fiber, start: Expr, stop: Expr, last: Expr, child: ChildPosition
-) -> Node:
-    idx, fill = fiber.store.idx, fiber.level.fill
-    cell = host.cell(start, "q")
-
-    def coordinate(host: Host, q: Expr) -> Expr:
-        return add(host.load(idx, q, "i", Int64, lower=ZERO, upper=sub(last, 1)), 1)
-
-    def tail(host: Host, q: Expr) -> Node:
-        return fiber.child(child(q, coordinate(host, q)))
-
-    def seek(host: Host, i: Expr) -> None:
-        host.set(cell, host.search(idx, host.get(cell), stop, sub(i, 1)))
-
-    def body(host: Host) -> Node:
-        return Thunk(lambda host: (Spike(fill, tail(host, host.get(cell)), is_stored=True), None))
-
-    return kind(
-        seek=seek,
-        stride=lambda host: coordinate(host, host.get(cell)),
-        body=body,
-        next=lambda host: host.set(cell, add(host.get(cell), 1)),
-        last=last,
-        positions=Positions(
-            start,
-            stop,
-            coordinate,
-            lambda host, q, i: fiber.child(child(q, i)),
-            fill,
-            lambda host: host.get(cell),
-            lambda host, q, i: host.search(idx, q, stop, sub(i, 1)),
-        ),
-    )
-
-
-def _follow(fiber: Fiber, child: ChildPosition) -> Node:
-    idx = fiber.store.idx
-
-    def preamble(host: Host) -> tuple[Node, None]:
-        start, stop = load_range(host, fiber)
-
-        def body(host: Host, i: Expr) -> Node:
-            q = host.search(idx, start, stop, sub(i, 1))
-            hit = host.cell(FALSE, "hit")
-            host.branch(
-                compare("lt", q, stop),
-                lambda: host.set(hit, compare("eq", host.load(idx, q, "i", Int64), sub(i, 1))),
-            )
-            return Switch(host.get(hit), fiber.child(child(q, i)), fiber.level.fill)
-
-        return Lookup(body), None
+        return listed.then_fill(listed.steps(host, protocol, body, tail)), None
 
     return Thunk(preamble)
 

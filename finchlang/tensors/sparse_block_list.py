@@ -11,13 +11,13 @@ import numpy as np
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Jumper, Lookup, Phase, Regions, Run, Sequence, Stepper, Switch, Thunk
+from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.one_block import NONE, ranges, validate_offsets
-from finchlang.tensors.sorted_positions import load_last, load_range, validate_sorted
+from finchlang.tensors.sorted_positions import Here, Listed, load_range, validate_sorted
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 
@@ -80,54 +80,37 @@ class SparseBlockList(Counted):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode != READ:
             return Thunk(lambda host: self._append(host, fiber))
-        if protocol == "follow":
-            return Thunk(lambda host: (self._follow(fiber, *load_range(host, fiber)), None))
-        kind = Jumper if protocol == "gallop" else Stepper
 
         def preamble(host: Host) -> tuple[Node, None]:
-            start, end = load_range(host, fiber)
-            last = load_last(host, fiber, start, end, stop)
-            steps = self._steps(host, kind, fiber, start, end, last)
-            return Sequence((Phase(steps, stop=last), Phase(Run(self.fill)))), None
+            listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
+            if protocol == "follow":
+                return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
+            listed = listed.until_last(host, stop)
+
+            def block(host: Host, b: Expr) -> tuple[Expr, Expr, Node]:
+                end = listed.coordinate(host, b)
+                first, after = self._positions(host, fiber, b)
+                length, bound = sub(after, first), sub(end, 1)
+                before = host.let(sub(end, length), "before", lower=ZERO, upper=bound)
+
+                def at(host: Host, i: Expr) -> Node:
+                    return fiber.child(add(first, sub(sub(i, before), 1)))
+
+                return add(before, 1), end, Lookup(at)
+
+            def body(host: Host, here: Here) -> Node:
+                """A run of fill and then the block itself."""
+
+                def step(host: Host) -> tuple[Node, None]:
+                    begin, _, lookup = block(host, here(host))
+                    gap = Phase(Run(self.fill), stop=sub(begin, 1))
+                    return Sequence((gap, Phase(lookup))), None
+
+                return Thunk(step)
+
+            return listed.then_fill(listed.steps(host, protocol, body, region=block)), None
 
         return Thunk(preamble)
-
-    def _steps(
-        self, host: Host, kind: Any, fiber: Fiber, start: Expr, stop: Expr, last: Expr
-    ) -> Node:
-        """A stepper (or jumper) over blocks, each a run of fill and then the block itself."""
-        idx = fiber.store.idx
-        cell = host.cell(start, "b")
-
-        def coordinate(host: Host, b: Expr) -> Expr:
-            return add(host.load(idx, b, "i", Int64, lower=ZERO, upper=sub(last, 1)), 1)
-
-        def block(host: Host, b: Expr) -> tuple[Expr, Expr, Node]:
-            end = coordinate(host, b)
-            first, after = self._positions(host, fiber, b)
-            before = host.let(sub(end, sub(after, first)), "before", lower=ZERO, upper=sub(end, 1))
-
-            def at(host: Host, i: Expr) -> Node:
-                return fiber.child(add(first, sub(sub(i, before), 1)))
-
-            return add(before, 1), end, Lookup(at)
-
-        def step(host: Host) -> tuple[Node, None]:
-            begin, _, lookup = block(host, host.get(cell))
-            gap = Phase(Run(self.fill), stop=sub(begin, 1))
-            return Sequence((gap, Phase(lookup))), None
-
-        def locate(host: Host, b: Expr, i: Expr) -> Expr:
-            return host.search(idx, b, stop, sub(i, 1))
-
-        return kind(
-            seek=lambda host, i: host.set(cell, locate(host, host.get(cell), i)),
-            stride=lambda host: coordinate(host, host.get(cell)),
-            body=lambda host: Thunk(step),
-            next=lambda host: host.set(cell, add(host.get(cell), 1)),
-            last=last,
-            regions=Regions(start, stop, block, self.fill, lambda host: host.get(cell), locate),
-        )
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
         """The positions of block b in the child: from the first up to, not including, the second."""
@@ -135,25 +118,20 @@ class SparseBlockList(Counted):
         first = host.load(ofs, b, "first", Int64, lower=ZERO)
         return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
 
-    def _follow(self, fiber: Fiber, start: Expr, stop: Expr) -> Node:
-        """A binary search for each coordinate: the first block that ends there or later."""
-        idx = fiber.store.idx
+    def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
+        """The first block that ends at coordinate i or later, if it has begun by then."""
+        found = host.cell(NONE, "found")
+        b = listed.locate(host, listed.start, i)
 
-        def body(host: Host, i: Expr) -> Node:
-            found = host.cell(NONE, "found")
-            b = host.search(idx, start, stop, sub(i, 1))
+        def look() -> None:
+            first, after = self._positions(host, fiber, b)
+            back = sub(host.load(listed.idx, b, "i", Int64), sub(i, 1))
+            position = host.let(sub(sub(after, back), 1), "position")
+            host.branch(compare("ge", position, first), lambda: host.set(found, position))
 
-            def look() -> None:
-                first, after = self._positions(host, fiber, b)
-                back = sub(host.load(idx, b, "i", Int64), sub(i, 1))
-                position = host.let(sub(sub(after, back), 1), "position")
-                host.branch(compare("ge", position, first), lambda: host.set(found, position))
-
-            host.branch(compare("lt", b, stop), look)
-            position = host.get(found)
-            return Switch(compare("ge", position, 0), fiber.child(position), self.fill)
-
-        return Lookup(body)
+        host.branch(compare("lt", b, listed.stop), look)
+        position = host.get(found)
+        return Switch(compare("ge", position, 0), fiber.child(position), self.fill)
 
     # ------------------------------------------------------------------ writing
 

@@ -284,7 +284,7 @@ class SparseByteMap(Level):
                 )
 
             return Lookup(at)
-        return unfurl_sorted(host, fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
+        return unfurl_sorted(fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
 
     def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
         """Write at a position: list it if it becomes set."""

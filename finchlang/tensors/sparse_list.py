@@ -68,7 +68,7 @@ class SparseList(Counted):
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
-            return unfurl_sorted(host, fiber, stop, protocol, lambda q, i: q)
+            return unfurl_sorted(fiber, stop, protocol, lambda q, i: q)
         return Thunk(lambda host: self._append(host, fiber))
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:

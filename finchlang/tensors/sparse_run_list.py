@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.fold import FALSE, ZERO, add, compare, sub
+from finchlang.host.fold import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.looplets import Lookup, Phase, Run, Sequence, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.level import READ, Fiber, Level, Store
 from finchlang.tensors.runs import (
@@ -19,11 +19,10 @@ from finchlang.tensors.runs import (
     expand,
     find_runs,
     pointers,
-    run_steps,
     spans,
     validate_right,
 )
-from finchlang.tensors.sorted_positions import load_range
+from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 
@@ -70,39 +69,31 @@ class SparseRunList(Runs):
         left, right = fiber.store.left, fiber.store.right
 
         def preamble(host: Host) -> tuple[Node, None]:
-            start, end = load_range(host, fiber)
+            listed = Listed(right, *load_range(host, fiber), self.fill, name="right")
             if protocol == "follow":
-                return Lookup(lambda host, i: self._find(host, fiber, start, end, i)), None
-            last_cell = host.cell(ZERO, "last")
-            host.branch(
-                compare("lt", start, end),
-                lambda: host.set(last_cell, add(host.load(right, sub(end, 1), "right", Int64), 1)),
-            )
-            last = host.get(last_cell, lower=ZERO, upper=stop)
+                return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
+            listed = listed.until_last(host, stop)
 
             def run(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
-                begin = host.load(left, q, "left", Int64, lower=ZERO, upper=sub(last, 1))
-                stop = host.load(right, q, "right", Int64, lower=begin, upper=sub(last, 1))
-                return add(begin, 1), add(stop, 1), Run(fiber.child(q))
+                bound = sub(listed.last, 1)
+                begin = host.load(left, q, "left", Int64, lower=ZERO, upper=bound)
+                end = host.load(right, q, "right", Int64, lower=begin, upper=bound)
+                return add(begin, 1), add(end, 1), Run(fiber.child(q))
 
-            steps = run_steps(host, fiber, (start, end), last, protocol, body, run)
-            return Sequence((Phase(steps, stop=last), Phase(Run(self.fill)))), None
+            return listed.then_fill(listed.steps(host, protocol, body, region=run)), None
 
-        def body(host: Host, q: Expr) -> Node:
+        def body(host: Host, here: Here) -> Node:
+            q = here(host)
             begin = host.load(left, q, "left", Int64, lower=ZERO)
             return Sequence((Phase(Run(self.fill), stop=begin), Phase(Run(fiber.child(q)))))
 
         return Thunk(preamble)
 
-    def _find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
-        store = fiber.store
-        q = host.search(store.right, start, end, sub(i, 1))
-        hit = host.cell(FALSE, "hit")
-        host.branch(
-            compare("lt", q, end),
-            lambda: host.set(hit, compare("lt", host.load(store.left, q, "left", Int64), i)),
-        )
-        return Switch(host.get(hit), fiber.child(q), self.fill)
+    def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
+        def holds(q: Expr) -> Expr:
+            return compare("lt", host.load(fiber.store.left, q, "left", Int64), i)
+
+        return listed.find(host, i, holds, fiber.child)
 
     def pack_merged(
         self,
