@@ -4,9 +4,11 @@ writes we read, for every format and container; and files that reach beyond them
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ h5py = pytest.importorskip("h5py")
 binsparse = pytest.importorskip("binsparse")
 
 MATRIX = np.array([[0, 0, 7.0], [0, 5, 0], [0, 0, 0], [1, 0, 2]])
-SUFFIXES = (".bsp.h5", ".bsp.hdf5", ".bsp.npz")
+ZARR = pytest.param(".bsp.zarr", marks=pytest.mark.skipif(not find_spec("zarr"), reason="no zarr"))
+SUFFIXES = (".bsp.h5", ".bsp.hdf5", ".bsp.npz", ZARR)
 
 
 def dense(tensor: Any) -> np.ndarray:
@@ -58,7 +61,7 @@ def dense(tensor: Any) -> np.ndarray:
 def loaded(path: Path) -> Any:
     """A file as the library reads it, level by level."""
     container = path.with_name(path.name.replace(".bsp", ""))
-    path.rename(container)
+    moved(path, container)
     return binsparse.load_binsparse(container, alias=False)
 
 
@@ -66,8 +69,14 @@ def saved(tensor: Any, path: Path, alias: bool | None = None) -> str:
     """A file as the library writes it."""
     container = path.with_name(path.name.replace(".bsp", ""))
     binsparse.save_binsparse(tensor, container, alias=alias)
-    container.rename(path)
+    moved(container, path)
     return str(path)
+
+
+def moved(source: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    source.rename(target)
 
 
 #: our format for each of the standard's
@@ -214,12 +223,15 @@ def test_what_is_in_other_files_is_not_read(vector: Path) -> None:
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '{"binsparse": {"version": "0.1.0", "shape": ['])
-@pytest.mark.parametrize("suffix", [".bsp.h5", ".bsp.npz"])
+@pytest.mark.parametrize("suffix", [".bsp.h5", ".bsp.npz", ZARR])
 def test_descriptors_of_many_brackets(tmp_path: Path, suffix: str, opening: str) -> None:
     """In a process of its own, from a script: they took the process down."""
     path, text = tmp_path / f"a{suffix}", opening + "[" * 100_000
     if suffix == ".bsp.npz":
         np.savez(tmp_path / "a.bsp", binsparse=np.asarray(text))
+    elif suffix == ".bsp.zarr":
+        path.mkdir()
+        (path / "zarr.json").write_text(text)
     else:
         with h5py.File(path, "w", libver="latest") as file:
             file.attrs["binsparse"] = text
@@ -250,3 +262,62 @@ def test_archives_that_are_wrong(tmp_path: Path) -> None:
     assert "no array `values`" in refused(path)
     np.savez(tmp_path / "a.bsp", binsparse=header, values=np.array([{}] * 3, object))
     refused(path)  # objects could run code
+
+
+# ------------------------------------------------------------------------------------ Zarr's folders
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pytest.importorskip("zarr")
+    fwrite(str(tmp_path / "a.bsp.zarr"), np.arange(3.0))
+    return tmp_path / "a.bsp.zarr"
+
+
+def test_folders_that_are_wrong(folder: Path) -> None:
+    """What is elsewhere, is no file, is encoded in another way or is missing."""
+    described = folder / "values" / "zarr.json"
+    known = json.loads(described.read_text())
+    for codecs in ([{"name": "pickle"}], [{"name": "vlen-utf8"}], [{"name": "numcodecs.zlib"}]):
+        described.write_text(json.dumps(known | {"codecs": codecs}))
+        refused(folder)
+    described.write_text(json.dumps(known | {"data_type": "string", "fill_value": ""}))
+    refused(folder)
+    huge = {"name": "regular", "configuration": {"chunk_shape": [10**15]}}
+    described.write_text(json.dumps(known | {"chunk_grid": huge}))
+    with pytest.raises(FinchError, match="no memory"):
+        fread(str(folder))
+    described.write_text(json.dumps(known))
+    assert fread(str(folder)).to_numpy().tolist() == [0.0, 1.0, 2.0]
+    (folder / "values" / "c" / "1").symlink_to("/etc/passwd")
+    refused(folder)
+    (folder / "values" / "c" / "1").unlink()
+    shutil.move(folder / "values", folder.with_name("values"))
+    assert "no array `values`" in refused(folder)
+    (folder / "zarr.json").unlink()
+    refused(folder)
+    shutil.rmtree(folder)
+    refused(folder)
+
+
+def test_a_folder_is_replaced_whole(folder: Path, monkeypatch: Any) -> None:
+    folder.chmod(0o750)
+    fwrite(str(folder), np.ones(2))
+    assert fread(str(folder)).to_numpy().tolist() == [1.0, 1.0]
+    assert folder.stat().st_mode & 0o777 == 0o750
+    with pytest.raises(FinchError):
+        fwrite(str(folder), Tensor("Dense(Element(0.0 => 0))", 2))
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    for use in (fread, lambda path: fwrite(path, np.ones(3))):
+        with pytest.raises(FinchError, match="zarr, which is not installed") as caught:
+            use(str(folder))
+        assert caught.value.hint == "pip install finchlang[zarr]"
+    monkeypatch.undo()
+    assert fread(str(folder)).to_numpy().tolist() == [1.0, 1.0]
+    assert [path.name for path in folder.parent.iterdir()] == ["a.bsp.zarr"]
+    other = folder.with_name("b.bsp.zarr")
+    other.mkdir()
+    (other / "thesis").write_text("mine")
+    with pytest.raises(FinchError, match="something else"):
+        fwrite(str(other), np.ones(3))
+    assert (other / "thesis").exists()

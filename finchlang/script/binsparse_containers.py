@@ -5,13 +5,14 @@ sizes are looked at before memory is asked for."""
 from __future__ import annotations
 
 import json
+import math
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import h5py
 import numpy as np
@@ -20,13 +21,16 @@ from binsparse import (
     BinsparseContainer,
     HDF5BinsparseContainer,
     NPZBinsparseContainer,
+    ZarrBinsparseContainer,
 )
 
-from finchlang.script.paths import check_memory
+from finchlang.script.paths import check_memory, failure
 from finchlang.source import FinchError
 
 #: how deeply brackets may nest in a descriptor, where each level of a tensor has one
 DEPTH = 200
+#: how arrays of Zarr may be encoded: as numbers, which nothing else is made of
+CODECS = {"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"}
 #: what drafts of the standard called its parts, and how they wrote its version
 DRAFT = {"tensor": "custom", "level_kind": "level_desc"}
 DRAFT_VERSION = "0.1"
@@ -36,7 +40,9 @@ DRAFT_VERSION = "0.1"
 def opened(file: Path) -> Iterator[BinsparseContainer]:
     """A file to be read. What its library says of files that are not sound becomes ValueError."""
     try:
-        if file.suffix == ".npz":
+        if file.suffix == ".zarr":
+            yield Zarr(_zarr_group(file, "r"), file)
+        elif file.suffix == ".npz":
             with np.load(file, allow_pickle=False) as archive:
                 yield Npz(archive, file)
         else:
@@ -47,9 +53,11 @@ def opened(file: Path) -> Iterator[BinsparseContainer]:
 
 
 @contextmanager
-def created(out: BinaryIO, suffix: str) -> Iterator[BinsparseContainer]:
-    """A file to be written."""
-    if suffix == ".npz":
+def created(out: Any, suffix: str) -> Iterator[BinsparseContainer]:
+    """A file to be written, which is open, or a folder."""
+    if suffix == ".zarr":
+        yield Zarr(_zarr_group(out, "w"))
+    elif suffix == ".npz":
         arrays: dict[str, np.ndarray] = {}
         yield Npz(arrays)
         np.savez(out, **arrays)  # type: ignore[arg-type]
@@ -111,11 +119,44 @@ class Npz(NPZBinsparseContainer):
         return self.file[key]
 
 
+def _zarr_group(folder: Path, mode: Any) -> Any:
+    try:
+        import zarr
+    except ImportError:
+        what = "read" if mode == "r" else "write"
+        why = "it takes the library zarr, which is not installed"
+        raise failure(what, folder, why, hint="pip install finchlang[zarr]") from None
+    for text in folder.rglob("zarr.json"):
+        check_depth(text.read_text())
+    return zarr.open_group(zarr.storage.LocalStore(folder), mode=mode, zarr_format=3)
+
+
+class Zarr(ZarrBinsparseContainer):
+    """A group of Zarr's."""
+
+    def __init__(self, group: Any, file: Any = None):
+        super().__init__(group)
+        self.file = file
+
+    def _read_header(self) -> dict[str, Any]:
+        return checked_header(json.dumps(self.group.attrs.asdict().get("binsparse")), self.file)
+
+    def _read_buffer(self, key: str) -> np.ndarray:
+        stored = self.group.get(key)
+        if stored is None or not hasattr(stored, "chunks"):
+            raise ValueError(f"it has no array `{key}`")
+        unknown = {codec.to_dict()["name"] for codec in stored.metadata.codecs} - CODECS
+        if unknown:
+            raise ValueError(f"`{key}` is encoded as {', '.join(sorted(unknown))}")
+        entries = max(math.prod(stored.shape), math.prod(stored.chunks))
+        check_memory(self.file, entries * max(stored.dtype.itemsize, 8))
+        return _checked(key, stored[...], self.read_header())
+
+
 def checked_header(text: str, file: Any) -> dict[str, Any]:
     """The descriptor, in the words of the standard. Raises FinchError "type" for complex numbers,
     ValueError for what is no descriptor."""
-    if _depth(text) > DEPTH:
-        raise ValueError(f"its descriptor is nested more than {DEPTH} deep")
+    check_depth(text)
     found = json.loads(text, object_pairs_hook=lambda p: {DRAFT.get(k, k): v for k, v in p})
     header = found.get("binsparse") if isinstance(found, dict) else None
     if not isinstance(header, dict):
@@ -130,13 +171,14 @@ def checked_header(text: str, file: Any) -> dict[str, Any]:
     return header
 
 
-def _depth(text: str) -> int:
-    """How deeply brackets nest in JSON: its reader takes a frame of C's for each."""
+def check_depth(text: str) -> None:
+    """Raises ValueError where brackets nest deeply in JSON: its reader takes a frame of C's for each."""
     depth = deepest = 0
     for found in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', text, re.DOTALL):
         depth += (found[0] in "[{") - (found[0] in "]}")
         deepest = max(deepest, depth)
-    return deepest
+    if deepest > DEPTH:
+        raise ValueError(f"its descriptor is nested more than {DEPTH} deep")
 
 
 def _checked(key: str, array: np.ndarray, header: dict[str, Any]) -> np.ndarray:

@@ -244,7 +244,7 @@ _add(
     "a random sparse tensor of any number of dimensions",
     random_sparse,
 )
-_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy, .bsp.h5 or .bsp.npz file", fread)
+_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file", fread)
 
 
 def _fwrite(path: Any, value: Any) -> Any:
@@ -254,7 +254,7 @@ def _fwrite(path: Any, value: Any) -> Any:
 
 _add(
     "fwrite(path, A)",
-    "write a tensor to a .mtx, .ttx, .tns, .npy, .bsp.h5 or .bsp.npz file",
+    "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file",
     _fwrite,
 )
 

@@ -6,13 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO
+from typing import Any
 
 from finchlang.script.files_binsparse import read_binsparse, write_binsparse
 from finchlang.script.files_coordinates import read_tns, read_ttx, write_tns, write_ttx
 from finchlang.script.files_matrix_market import read_mtx, write_mtx
 from finchlang.script.files_npy import read_npy, write_npy
-from finchlang.script.paths import check_regular, checked_path, failure, replace_file
+from finchlang.script.paths import (
+    check_folder,
+    check_regular,
+    checked_path,
+    failure,
+    replace_file,
+    replace_folder,
+)
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 
@@ -22,12 +29,15 @@ class FileFormat:
     """How files of a suffix are read, and written from a tensor and the value it stands for."""
 
     read: Callable[[Path], Any]
-    write: Callable[[BinaryIO, Any, Any], None]
+    write: Callable[[Any, Any, Any], None]
+    is_folder: bool = False
 
 
 def _binsparse(suffix: str) -> FileFormat:
     return FileFormat(
-        read_binsparse, lambda out, tensor, value: write_binsparse(out, tensor, suffix)
+        read_binsparse,
+        lambda out, tensor, value: write_binsparse(out, tensor, suffix),
+        is_folder=suffix == ".zarr",
     )
 
 
@@ -40,6 +50,7 @@ FORMATS: dict[str, FileFormat] = {
     ".bsp.h5": _binsparse(".h5"),
     ".bsp.hdf5": _binsparse(".h5"),
     ".bsp.npz": _binsparse(".npz"),
+    ".bsp.zarr": _binsparse(".zarr"),
 }
 
 
@@ -49,16 +60,20 @@ def fread(path: Any) -> Any:
     `.mtx` (Matrix Market): a coordinate matrix is Dense(SparseList(...)) with Element(0.0),
     Element(0) or Pattern() leaves as its field says; symmetric and skew-symmetric ones are expanded,
     repeated entries summed. An array matrix is Dense(Dense(...)). `.tns` (FROSTT) and `.ttx` are
-    SparseCOO of all modes, repeated entries summed. `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`
-    (Binsparse 0.1): the levels the file names.
+    SparseCOO of all modes, repeated entries summed. `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`,
+    `.bsp.zarr` (Binsparse 0.1): the levels the file names.
     Raises FinchError "I/O" that names the path; "type" for complex numbers; "resource".
     """
     file = checked_path(path, FORMATS)
     try:
-        check_regular(file.stat().st_mode)
-        with open(file, "rb"):  # whatever keeps us from reading is said in the same words
-            pass
-        return _format(file).read(file)
+        format = _format(file)
+        if format.is_folder:
+            check_folder(file)
+        else:
+            check_regular(file.stat().st_mode)
+            with open(file, "rb"):  # whatever keeps us from reading is said in the same words
+                pass
+        return format.read(file)
     except FinchError:
         raise
     except OSError as error:
@@ -74,15 +89,18 @@ def fwrite(path: Any, value: Any) -> None:
 
     `.mtx`, `.tns` and `.ttx` take tensors of fill 0: what is stored is written, Bool tensors as the
     field `pattern`, a `.mtx` of tensors that are dense in both modes as an array. `.npy` takes any
-    tensor, densely. `.bsp.h5` and `.bsp.npz` (Binsparse 0.1) take any tensor, level by level: levels
-    the standard has no name for become the sparse or dense level that stores the same entries.
+    tensor, densely. `.bsp.h5`, `.bsp.npz` and the folder `.bsp.zarr` (Binsparse 0.1) take any tensor,
+    level by level: levels the standard has no name for become the sparse or dense level that stores
+    the same entries.
     Raises FinchError "I/O" that names the path, "type" or "dimension" for what a file cannot hold.
     """
     file = checked_path(path, FORMATS)
     tensor = as_tensor(value)
     if tensor is None:
         raise FinchError("type", "only tensors and arrays are written to files")
-    replace_file(file, path, lambda out: _format(file).write(out, tensor, value))
+    format = _format(file)
+    replace = replace_folder if format.is_folder else replace_file
+    replace(file, path, lambda out: format.write(out, tensor, value))
 
 
 def _format(file: Path) -> FileFormat:

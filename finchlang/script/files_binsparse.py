@@ -1,5 +1,5 @@
-"""Binsparse files (`.bsp.h5`, `.bsp.npz`): tensors level by level, read and written by the standard's
-reference library.
+"""Binsparse files (`.bsp.h5`, `.bsp.npz`, `.bsp.zarr`): tensors level by level, read and written by
+the standard's reference library.
 
 The standard's levels are dense and sparse ones of any rank over elements. Its outermost level has
 the first dimension, ours the last; the descriptor's `transpose` says so.
@@ -50,10 +50,12 @@ def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
         return _Reader(file, library, parsed, header).tensor()
 
 
-def write_binsparse(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar, suffix: str) -> None:
-    """Write a tensor to a container of that suffix; levels that the standard cannot name become the
-    sparse or dense level that holds the same entries. Raises FinchError "I/O" where the library is
-    missing."""
+def write_binsparse(
+    out: BinaryIO | Path, tensor: Tensor | SwizzledTensor | Scalar, suffix: str
+) -> None:
+    """Write a tensor to a container of that suffix, a file or an empty folder; levels that the
+    standard cannot name become the sparse or dense level that holds the same entries. Raises
+    FinchError "I/O" where the library is missing, "type" for pairs."""
     library, containers = _library("write", "a Binsparse file")
     if tensor.to_numpy().dtype.names:
         raise FinchError("type", "a Binsparse file holds numbers, not pairs")

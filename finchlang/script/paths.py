@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -55,6 +56,40 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
         raise failure("write", path, error.strerror or str(error)) from None
     except MemoryError:
         raise FinchError("resource", f"no memory to write {path}") from None
+
+
+def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
+    """As `replace_file`, of what is kept as a folder, which nothing but its own kind is replaced by.
+
+    Raises FinchError "I/O", "resource"."""
+    target = Path(os.path.realpath(folder))
+    new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
+    try:
+        if target.exists() and not (target / "zarr.json").is_file():
+            raise FileExistsError(17, "what has this name is something else")
+        try:
+            new.mkdir()
+            write(new)
+            if target.exists():
+                os.chmod(new, target.stat().st_mode & 0o777)
+                os.rename(target, old)
+            os.rename(new, target)
+        finally:
+            for rest in (new, old):
+                shutil.rmtree(rest, ignore_errors=True)
+    except OSError as error:
+        raise failure("write", path, error.strerror or str(error)) from None
+    except MemoryError:
+        raise FinchError("resource", f"no memory to write {path}") from None
+
+
+def check_folder(folder: Path) -> None:
+    """Raises OSError where anything in a folder is neither a file nor a folder, or is elsewhere."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            check_folder(Path(entry))
+        else:
+            check_regular(entry.stat(follow_symlinks=False).st_mode)
 
 
 def _mode_of(target: Path) -> int | None:
