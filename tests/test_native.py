@@ -20,6 +20,7 @@ from finchlang.native import jit, module
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
 from finchlang.native.target import has_masks
 from finchlang.run.kernel import Kernel
+from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.types import (
@@ -294,10 +295,22 @@ def test_short_loops_leave_lanes_out_where_the_processor_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hint = "vectorize.predicate.enable"
+    formats = {"A": "Dense(SparseBand(Element(0.0)))", "x": "Dense(Element(0.0))"}
+    formats["y"] = formats["x"]
+    parsed = {name: parse_format(text) for name, text in formats.items()}
+    band = Kernel(parse_kernel(SHORT["columns"]), parsed).residual
     for masks in (False, True):
         monkeypatch.setattr(module, "has_masks", lambda masks=masks: masks)
-        assert (hint in llvm_text(samples.spmv(False), optimised=False)) == masks
+        assert (hint in llvm_text(band, optimised=False)) == masks
         assert hint not in llvm_text(samples.inner_product(), optimised=False)
+
+
+def test_short_loops_that_scatter_have_no_vectors() -> None:
+    """What is written in a byte map is cleared entry by entry."""
+    formats = {"w": "SparseByteMap(Element(0.0))", "A": "SparseList(Element(0.0))"}
+    parsed = {name: parse_format(text) for name, text in formats.items()}
+    kernel = Kernel(parse_kernel("begin w .= 0; for i=_ w[i] += A[i] end end"), parsed)
+    assert "scatter" not in llvm_text(kernel.residual)
 
 
 def test_rows_are_not_gathered_with_lanes_left_out() -> None:

@@ -16,17 +16,12 @@ from finchlang.host.ir import (
     Stmt,
     Store,
 )
-from finchlang.host.walk import indirect, walk
+from finchlang.host.walk import walk
 
 
 def is_straight(code: Code) -> bool:
     """Whether `code` has no loops or branches."""
     return all(isinstance(s, (Let, Load, Store, Get, Set)) for s in walk(code))
-
-
-def is_indirect(code: Code) -> bool:
-    """Whether `code` reads or writes an array at an index that it has itself read from one."""
-    return any(True for _ in indirect(code))
 
 
 #: operators that cost no more than a branch does

@@ -13,13 +13,12 @@ code fast:
 from __future__ import annotations
 
 from finchlang.host import ir
-from finchlang.host.ir import Code, Const, Residual, Stmt
-from finchlang.host.walk import is_heavy
+from finchlang.host.ir import Code, Const, Residual, Stmt, Store
+from finchlang.host.walk import indirect, is_heavy
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.analysis import (
     is_cheap,
-    is_indirect,
     is_straight,
     runs_along_array,
 )
@@ -274,12 +273,13 @@ class _Function(Polling):
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
         if not self.is_procedure:
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
-            if not is_short and not is_indirect(loop.body):
+            if not is_short and not any(indirect(loop.body)):
                 return ""
             if is_heavy(loop.body):
                 return self.module.loop_hint(unroll_disable="i1 1")
             self.is_wide = True
-        return self.module.short_loop(is_straight(loop.body))
+        scatters = any(isinstance(s, Store) for s in indirect(loop.body))
+        return self.module.short_loop(is_straight(loop.body), scatters)
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()
@@ -291,7 +291,8 @@ class _Function(Polling):
         self.choose(self.new(f"icmp ugt i64 {size}, {capacity}"), short, end, cold=True)
         self.start(short)
         width = statement.buffer.type.bits // 8
-        data = self.new(f"call ptr @grow(ptr {array.slot}, i64 {size}, i64 {width})")
+        arguments = f"ptr {array.slot}, i64 {size}, i64 {width}"
+        data = self.new(f"call preserve_mostcc ptr @grow({arguments})")
         none = self.new(f"icmp eq ptr {data}, null")
         self.choose(none, self.leave(NO_MEMORY), got, cold=True)
         self.start(got)

@@ -111,10 +111,8 @@ class Polling(FunctionText):
         self.poll(target)
 
     def poll(self, target: str) -> None:
-        """Look for an interrupt. The attributes say that a signal handler leaves our arrays alone,
-        so that they can be kept in registers across the call."""
-        attributes = "cold nounwind memory(inaccessiblemem: readwrite)"
-        self.module.declare("i32", "PyErr_CheckSignals", "", attributes)
-        signal = self.new("call i32 @PyErr_CheckSignals()")
+        """Look for an interrupt."""
+        self.module.use_look()
+        signal = self.new("call preserve_mostcc i32 @look()")
         raised = self.new(f"icmp ne i32 {signal}, 0")
         self.choose(raised, self.leave(INTERRUPTED), target, cold=True)

@@ -15,7 +15,7 @@ from finchlang.tensors import aligned
 #: The allocator aligns to 16 bytes, or less; so a place aligned to more is looked for in somewhat more
 #: memory. The third word of the slot says where that memory begins, as it must be known to free it.
 _GROW = """
-define noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {{
+define preserve_mostcc noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {{
   %room = getelementptr i64, ptr %slot, i64 1
   %mine = getelementptr i64, ptr %slot, i64 2
   %old = load ptr, ptr %slot

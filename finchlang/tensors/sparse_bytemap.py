@@ -71,7 +71,9 @@ class SparseByteMap(Level):
 
             def clear_position(q: Expr, position: Expr) -> None:
                 host.store(store.tbl, position, FALSE)
-                self.lvl.assemble(host, store.child, dims[:-1], position, position)
+                if not isinstance(self.lvl, Pattern):
+                    fill = const(self.lvl.fill.value, self.lvl.element_type)
+                    host.store(store.child.val, position, fill)
 
             self._each_listed(host, store, host.get(store.fibers), size, clear_position)
 
