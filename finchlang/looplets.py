@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from finchlang.host.fold import ONE, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.syntax import MISSING, Literal, Node
+from finchlang.syntax import Node, is_missing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,4 +230,4 @@ def may_be_missing(looplet: Node) -> bool:
             return False
         case Looplet():  # what a thunk or a tensor gives is not known yet
             return True
-    return looplet == Literal(MISSING)
+    return is_missing(looplet)

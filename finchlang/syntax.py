@@ -155,6 +155,11 @@ class Access(Node):
     captured: tuple[Node, ...] = ()
 
 
+def is_missing(node: Node) -> bool:
+    """Whether `node` is the literal `missing`."""
+    return type(node) is Literal and node.value is MISSING
+
+
 # ---------------------------------------------------------------------------- statements (Fig 8a)
 
 
@@ -235,6 +240,11 @@ class Yield(Node):
 
 
 EMPTY = Block(())
+
+
+def is_empty(node: Node) -> bool:
+    """Whether `node` is the statement that does nothing."""
+    return type(node) is Block and not node.statements
 
 
 # --------------------------------------------------------------------------------- script stratum

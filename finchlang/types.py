@@ -11,9 +11,9 @@ import numpy as np
 from finchlang.source import FinchError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A machine type: Bool, a signed or unsigned integer, or a float."""
+    """A machine type: Bool, a signed or unsigned integer, or a float. There is one object of each."""
 
     name: str
     kind: str  # "bool", "int", "uint" or "float"
@@ -21,6 +21,9 @@ class Type:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> Any:
+        return _the_type, (self.name,)
 
     @property
     def dtype(self) -> np.dtype:
@@ -73,7 +76,7 @@ class Pair(NamedTuple):
         return f"{self.first} => {self.second}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PairType(Type):
     """The type of `v => k`, of numbers; in memory one stands behind the other, as in C."""
 
@@ -93,6 +96,7 @@ def _pair_dtype(first: Type, second: Type) -> np.dtype:
     return np.dtype([("first", first.dtype), ("second", second.dtype)], align=True)
 
 
+@cache
 def pair_of(first: Type, second: Type) -> PairType:
     """Raises FinchError "type" for pairs of pairs."""
     if PairType in (type(first), type(second)):
@@ -123,6 +127,10 @@ TYPES: dict[str, Type] = _Types(
 #: what the types of machine words are also called, as in Julia
 ALIASES = {"Int": Int64, "UInt": UInt64}
 _BY_DTYPE = {t.dtype: t for t in TYPES.values()}
+
+
+def _the_type(name: str) -> Type:
+    return TYPES[name]
 
 
 def named_type(name: str) -> Type | None:

@@ -24,29 +24,31 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
 
     `type` is the result's type where the arguments do not give it (`cast`).
     """
-    exprs = tuple(a if isinstance(a, Expr) else const(a) for a in args)
+    exprs = tuple([a if isinstance(a, Expr) else const(a) for a in args])
     if len(exprs) != OPS[name]:
         raise Bug(f"{name} takes {OPS[name]} arguments, not {len(exprs)}")
+    first, last = exprs[0], exprs[-1]
     if name == "pair":
-        result: Type = pair_of(exprs[0].type, exprs[1].type)
+        result: Type = pair_of(first.type, last.type)
     elif name in ("first", "second"):
-        pair = exprs[0].type
+        pair = first.type
         if not isinstance(pair, PairType):
             raise FinchError("type", f"{pair} is no pair")
         result = pair.first if name == "first" else pair.second
-    elif any(isinstance(e.type, PairType) for e in exprs):
+    elif isinstance(last.type, PairType) or isinstance(first.type, PairType):
         return _of_pairs(name, exprs, type)
     elif name == "cast":
         assert type is not None
         result = type
     else:
-        operands = exprs[1:] if name == "select" else exprs
-        if name not in ("ipow", "shl", "shr") and any(e.type != operands[0].type for e in operands):
+        operand = exprs[1] if name == "select" else first
+        if operand.type is not last.type and name not in ("ipow", "shl", "shr"):
             raise Bug(f"{name} on {', '.join(str(e.type) for e in exprs)}")
-        result = Bool if name in COMPARISONS else operands[0].type
-    values = [e.value for e in exprs if isinstance(e, Const)]
-    if len(values) == len(exprs):
-        return Const(apply(name, result, exprs[0].type, values), result)
+        result = Bool if name in COMPARISONS else operand.type
+    if isinstance(last, Const):
+        values = [e.value for e in exprs if isinstance(e, Const)]
+        if len(values) == len(exprs):
+            return Const(apply(name, result, first.type, values), result)
     return _trivial(name, exprs, result) or Op(name, exprs, result)
 
 

@@ -44,7 +44,7 @@ class _Checker:
 
     def __init__(self, residual: Residual):
         self.residual = residual
-        self.buffers = (*residual.buffers, *(buffer for buffer, _ in residual.scratch))
+        self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
         self.bound: set[Var] = set()
         self.scope: set[Var] = set()
         self.known: set[Cell] | None = set()
@@ -52,7 +52,7 @@ class _Checker:
 
     def check(self) -> None:
         residual = self.residual
-        if len(set(self.buffers)) != len(self.buffers):
+        if len(self.buffers) != len(residual.buffers) + len(residual.scratch):
             self.fail("a buffer is listed twice")
         for variable in residual.inputs:
             self.bind(variable, variable.type)
@@ -63,22 +63,21 @@ class _Checker:
     def fail(self, message: str) -> None:
         raise Bug(f"residual {self.residual.name}: {message}")
 
-    def require(self, condition: bool, message: str) -> None:
-        if not condition:
-            self.fail(message)
-
     # ------------------------------------------------------------------------------- expressions
 
     def bind(self, variable: Var, type: Type) -> None:
-        self.require(variable not in self.bound, f"{variable} is bound twice")
-        self.require(variable.type == type, f"{variable} is {variable.type} but bound to {type}")
+        if variable in self.bound:
+            self.fail(f"{variable} is bound twice")
+        if variable.type is not type:
+            self.fail(f"{variable} is {variable.type} but bound to {type}")
         self.bound.add(variable)
         self.scope.add(variable)
 
     def expr(self, expr: Expr, type: Type, what: str) -> None:
         """`expr` may be used here and is of `type`."""
         self.visible(expr, what)
-        self.require(expr.type == type, f"{what} is {expr.type}, not {type}: {expr}")
+        if expr.type is not type:
+            self.fail(f"{what} is {expr.type}, not {type}: {expr}")
 
     def visible(self, expr: Expr, what: str) -> None:
         if isinstance(expr, Op):
@@ -88,26 +87,28 @@ class _Checker:
             for arg in expr.args:
                 self.visible(arg, what)
         elif isinstance(expr, Var):
-            self.require(expr in self.scope, f"{what} uses {expr} where it is not bound")
-        else:
-            self.require(isinstance(expr, Const), f"{what} is not an expression: {expr!r}")
+            if expr not in self.scope:
+                self.fail(f"{what} uses {expr} where it is not bound")
+        elif not isinstance(expr, Const):
+            self.fail(f"{what} is not an expression: {expr!r}")
 
     def op(self, op: Op) -> None:
         """The types of `op` are right."""
-        self.require(op.name in OPS, f"unknown operation {op.name}")
+        if op.name not in OPS:
+            self.fail(f"unknown operation {op.name}")
         types = [arg.type for arg in op.args]
-        fits = len(types) == OPS[op.name] and _fits(op.name, types, op.type)
-        self.require(fits, f"{op.name} takes {', '.join(map(str, types))} to {op.type}")
+        if len(types) != OPS[op.name] or not _fits(op.name, types, op.type):
+            self.fail(f"{op.name} takes {', '.join(map(str, types))} to {op.type}")
 
     # -------------------------------------------------------------------------- memory and cells
 
     def buffer(self, buffer: Buffer) -> None:
-        self.require(buffer in self.buffers, f"unknown buffer {buffer}")
+        if buffer not in self.buffers:
+            self.fail(f"unknown buffer {buffer}")
 
     def is_set(self, cell: Cell, what: str) -> None:
-        self.require(
-            self.known is None or cell in self.known, f"{what} reads {cell}, which may not be set"
-        )
+        if self.known is not None and cell not in self.known:
+            self.fail(f"{what} reads {cell}, which may not be set")
 
     def range(self, statement: ir.Fill | ir.Search | ir.Sort | ir.For, what: str) -> None:
         self.expr(statement.start, Int64, f"the start of {what}")
@@ -208,12 +209,15 @@ class _Checker:
 
     def integers(self, buffer: Buffer) -> None:
         self.buffer(buffer)
-        self.require(buffer.type.is_integer, f"{buffer} is searched or sorted but not of integers")
+        if not buffer.type.is_integer:
+            self.fail(f"{buffer} is searched or sorted but not of integers")
 
     def failure(self, kind: str, message: str, values: tuple[Expr, ...]) -> None:
-        self.require(kind in ERROR_KINDS, f"unknown kind of error: {kind}")
+        if kind not in ERROR_KINDS:
+            self.fail(f"unknown kind of error: {kind}")
         fields = sum(field is not None for _, field, _, _ in Formatter().parse(message))
-        self.require(fields == len(values), f"{len(values)} values for the message {message!r}")
+        if fields != len(values):
+            self.fail(f"{len(values)} values for the message {message!r}")
         for value in values:
             self.visible(value, "a message")
 

@@ -20,7 +20,7 @@ from finchlang.walk import children, map_children, substitute, walk
 
 def find(term: Node, kind: type[Any]) -> Any:
     """The first looplet of `kind` that stands in an access of `term`, or None."""
-    return next((x for x in find_looplets(term) if isinstance(x, kind)), None)
+    return _look(term).first.get(kind)
 
 
 def find_all(term: Node, kind: type[Any]) -> list[Any]:
@@ -30,33 +30,43 @@ def find_all(term: Node, kind: type[Any]) -> list[Any]:
 
 def find_looplets(term: Node) -> tuple[Any, ...]:
     """The looplets in the accesses of a term, each once, in order."""
-    return _look(term)[1]
+    return _look(term).looplets
 
 
 def accesses_in(term: Node) -> tuple[Access, ...]:
     """The accesses of a term, parents first."""
-    return _look(term)[0]
+    return _look(term).accesses
 
 
-def _look(term: Node) -> tuple[tuple[Access, ...], tuple[Any, ...]]:
-    """The accesses and the looplets in a term. Each rule of the table asks about the same terms in
-    its turn, so answers are kept for a while."""
-    known = _known.get(id(term))
-    if known is not None:
-        return known[1]
-    parts: Iterable[Node] = walk(term)
-    if isinstance(term, (Block, Sieve)):  # what it is made of is looked at next
-        parts = (access for child in children(term) for access in accesses_in(child))
-    accesses = tuple(node for node in parts if isinstance(node, Access))
-    looplets = {id(a.tensor): a.tensor for a in accesses if isinstance(a.tensor, Looplet)}
-    if len(_known) >= _REMEMBERED:
-        _known.clear()
-    _known[id(term)] = (term, (accesses, tuple(looplets.values())))
-    return _known[id(term)][1]
+class _Contents:
+    """The accesses and the looplets in a term (kept, so that no other can have the same id), and the
+    first looplet of each kind."""
+
+    __slots__ = ("term", "accesses", "looplets", "first")
+
+    def __init__(self, term: Node):
+        self.term = term
+        parts: Iterable[Node] = walk(term)
+        if isinstance(term, (Block, Sieve)):  # what it is made of is looked at next
+            parts = [access for child in children(term) for access in accesses_in(child)]
+        self.accesses = tuple([node for node in parts if type(node) is Access])
+        looplets = {id(a.tensor): a.tensor for a in self.accesses if isinstance(a.tensor, Looplet)}
+        self.looplets = tuple(looplets.values())
+        self.first = {kind: x for x in self.looplets[::-1] for kind in type(x).__mro__}
 
 
-#: terms (kept, so that no other can have the same id), their accesses and their looplets
-_known: dict[int, tuple[Node, tuple[tuple[Access, ...], tuple[Any, ...]]]] = {}
+def _look(term: Node) -> _Contents:
+    """What is in a term. Each rule of the table asks about the same terms in its turn, so answers are
+    kept for a while."""
+    found = _known.get(id(term))
+    if found is None:
+        if len(_known) >= _REMEMBERED:
+            _known.clear()
+        found = _known[id(term)] = _Contents(term)
+    return found
+
+
+_known: dict[int, _Contents] = {}
 _REMEMBERED = 4096
 
 

@@ -17,7 +17,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
-from finchlang.syntax import EMPTY, Node
+from finchlang.syntax import Node, is_empty
 from finchlang.tensors.level import TensorLike
 from finchlang.text.print import pretty
 
@@ -135,7 +135,7 @@ class Machine:
 
     def go_on(self, term: Node, state: State) -> State:
         """Run what is left of a statement to its end."""
-        while term != EMPTY:
+        while not is_empty(term):
             term, state = self.step(term, state)
         return state
 

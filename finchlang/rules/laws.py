@@ -13,7 +13,7 @@ from finchlang.host.fold import TRUE, const
 from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, Call, Literal, Node, Variable
+from finchlang.syntax import MISSING, Call, Literal, Node, Variable, is_missing
 from finchlang.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
@@ -27,10 +27,10 @@ def rewrite_call(node: Call) -> Node | None:
     if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
         return None
     args = node.args
-    if _MISSING in args and not row.lazy_missing:
+    if not row.lazy_missing and any([is_missing(a) for a in args]):
         return _MISSING
     if row.selects and isinstance(args[0], Literal):
-        if args[0] == _MISSING:
+        if is_missing(args[0]):
             return _MISSING
         return typed(args[1] if args[0].value else args[2], node)
     if any(isinstance(a, Literal) for a in args):
@@ -141,7 +141,7 @@ def _without_identity(row: Operator, node: Call) -> Node | None:
         if not (row.identity.is_about(k) and is_value(a, unit, type))
     ]
     if row.lazy_missing:
-        keep = [a for a in keep if a != _MISSING] or [_MISSING]
+        keep = [a for a in keep if not is_missing(a)] or [_MISSING]
     if len(keep) == len(args):
         return None
     return (

@@ -28,7 +28,7 @@ from finchlang.looplets import (
     set_end,
 )
 from finchlang.rules.cases import disjunction
-from finchlang.rules.context import Context, accesses_in, bounded, put
+from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.regions import shifted
@@ -51,7 +51,7 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     or a choice of these. For four nests or more that leave E something to do beside their entries;
     otherwise E is taken apart into what it is in each phase. A sequence whose first phases have been
     run begins within the region, which is cut to that. Relies on: the nests are read."""
-    nests = _divided_nests(term)
+    nests = _divided_nests(term, MANY)
     if len(nests) < MANY:
         return None
     nests = [x for x in nests if _outlives(term, x)]
@@ -72,7 +72,7 @@ def overlap(machine: Machine, term: Node, state: State) -> Step | None:
 
     for eight sequences or more: the base rules do the same one by one, with a term to look at for
     each. Relies on: E simplifies to nothing where one of them is a run of its z, whichever of them."""
-    nests = _divided_nests(term)
+    nests = _divided_nests(term, LONG)
     if len(nests) < LONG:
         return None
     cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(term, x)]
@@ -92,26 +92,15 @@ def _is_headed(term: Node, nest: Sequence) -> bool:
     return len(fills) == len(rest) and not any(_is_left(term, nest, fill) for fill in fills)
 
 
-def _divided_nests(term: Node) -> list[Looplet]:
-    """The nests by which the base rules would divide a loop over several coordinates."""
+def _divided_nests(term: Node, least: int) -> list[Looplet]:
+    """The nests that are read in a loop over several coordinates and by which the base rules would
+    divide it, if there can be so many."""
     region = bounded(term)
-    if region is None or region[0] is region[1]:
+    nests = [x for x in find_looplets(term) if isinstance(x, (Steps, Sequence))]
+    if len(nests) < least or region is None or region[0] is region[1]:
         return []
-    return [x for x in _nests(term) if _is_divided(x)]
-
-
-def _nests(term: Node) -> list[Looplet]:
-    """The looplets that are read in a term, each once."""
-    written = {id(n.target.tensor) for n in _assigns(term)}
-    found: dict[int, Looplet] = {}
-    for access in accesses_in(term):
-        if isinstance(access.tensor, Looplet) and id(access.tensor) not in written:
-            found.setdefault(id(access.tensor), access.tensor)
-    return list(found.values())
-
-
-def _assigns(term: Node) -> Iterator[Assign]:
-    return (n for n in walk(term) if isinstance(n, Assign))
+    written = {id(n.target.tensor) for n in walk(term) if isinstance(n, Assign)}
+    return [x for x in nests if id(x) not in written and _is_divided(x)]
 
 
 def _is_divided(nest: Node) -> bool:

@@ -15,7 +15,6 @@ from finchlang.rules.laws import is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
 from finchlang.syntax import (
     EMPTY,
-    MISSING,
     Access,
     Assign,
     Block,
@@ -31,6 +30,8 @@ from finchlang.syntax import (
     Thaw,
     Value,
     Variable,
+    is_empty,
+    is_missing,
 )
 from finchlang.tensors.level import Fiber
 from finchlang.walk import (
@@ -42,7 +43,6 @@ from finchlang.walk import (
     walk,
 )
 
-_MISSING = Literal(MISSING)
 #: terms known to be as simple as they get, by identity
 _simple: dict[int, Node] = {}
 _REMEMBERED = 20_000
@@ -93,7 +93,7 @@ def _access(node: Access) -> Node | None:
 
 def _assign(node: Assign) -> Node | None:
     """What is missing is not assigned, nor is the operator's identity."""
-    if node.target == _MISSING or node.value == _MISSING:
+    if is_missing(node.target) or is_missing(node.value):
         return EMPTY
     row = operator(node.op)
     if row is not None and row.identity is not None and row.identity.is_about(2):
@@ -104,7 +104,7 @@ def _assign(node: Assign) -> Node | None:
 
 
 def _sieve(node: Sieve) -> Node | None:
-    if node.body == EMPTY:
+    if is_empty(node.body):
         return EMPTY
     if isinstance(node.condition, Literal):
         if node.condition.value is not True:
@@ -132,13 +132,13 @@ def _define(node: Define) -> Node | None:
         return substitute(node.body, {node.variable: node.value})
     if isinstance(node.value, Call) and node.value.op == Variable("meet"):
         return None  # sizes must agree, whatever is left to do
-    if node.body == EMPTY or not mentions(node.body, node.variable):
+    if is_empty(node.body) or not mentions(node.body, node.variable):
         return node.body
     return None
 
 
 def _loop(node: Loop) -> Node | None:
-    if node.body == EMPTY:
+    if is_empty(node.body):
         return EMPTY
     region = bounds(node)
     if region is None:

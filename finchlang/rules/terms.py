@@ -11,7 +11,7 @@ from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
-from finchlang.syntax import MISSING, Access, Assign, Call, Literal, Loop, Node
+from finchlang.syntax import Access, Assign, Call, Loop, Node, is_missing
 from finchlang.walk import mentions, walk
 
 
@@ -53,7 +53,7 @@ def _may_be_missing(value: Node) -> bool:
 def _is_unsure(node: Node) -> bool:
     if isinstance(node, Access) and node.indices:
         return len(node.indices) > 1 or may_be_missing(node.tensor)
-    return node == Literal(MISSING)
+    return is_missing(node)
 
 
 def _sum_of(row: Operator | None) -> Operator | None:
