@@ -13,8 +13,8 @@ from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import Argument, memory_of
-from finchlang.run.call import check_alone, check_apart, check_writable, one_call_at_a_time
-from finchlang.run.kernel import CallSite, Described, Formats, Kernel, KernelAtSite, masked
+from finchlang.run.call import check_alone, check_outputs, one_call_at_a_time
+from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
@@ -174,20 +174,20 @@ class Session:
             while True:
                 check_alone()
                 with one_call_at_a_time:
-                    described = site.describe(environment)
+                    arguments, formats = site.describe(environment)
                     if self.engine == "denote":
-                        return self._denote(site, described.arguments, environment)
-                    found = described.kernel
+                        return self._denote(site, arguments, environment)
+                    found = site.find(formats)
                     if found is not None:
                         if self.engine == "native":
-                            site.run(described, environment, "native")
+                            found.run(arguments, environment, "native")
                         elif self.engine != "check":
-                            self._execute(site, described, environment)
+                            self._execute(found, arguments, environment)
                         names = found.kernel.yields
                         return yielded(names, environment) if names else None
-                    self._check_values(site, described.arguments, environment)
+                    self._check_values(site, arguments, environment)
                 # others may call kernels meanwhile, and so change what was found
-                site.add(self._compiled(site, described.formats))
+                site.add(self._compiled(site, formats))
         except FinchError as error:
             raise error.at(site.node.span) from None
 
@@ -207,13 +207,13 @@ class Session:
             made.kernel.prepare()
         return made
 
-    def _execute(self, site: CallSite, described: Described, environment: Environment) -> None:
+    def _execute(
+        self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
+    ) -> None:
         """Run by an engine that counts steps."""
         tracer = self.observer.rule if self.observer.traces else None
         more = (tracer,) if self.engine == "interpret" else ()
-        steps = site.run(described, environment, self.engine, *more)
-        found = described.kernel
-        assert found is not None
+        steps = found.run(arguments, environment, self.engine, *more)
         self.observer.finished(KernelEvent(found.node, found.kernel), steps)
 
     def _denote(
@@ -232,9 +232,7 @@ class Session:
                 raise FinchError("unknown name", message, variable.span)
         results = denote(node.program, bound)
         written = [at for at, name in enumerate(tensors) if name in results]
-        given = list(tensors), list(tensors.values()), written
-        check_writable(*given)
-        check_apart(*given)
+        check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():
             value = tensors[name].commit(memory_of(dense, tensors[name]))
             if value is not tensors[name].value:

@@ -9,7 +9,6 @@ import numpy as np
 
 from finchlang.native.kernel import NativeKernel
 from finchlang.run.undo import Undoing
-from finchlang.tensors.memory import address_of
 
 
 def run(
@@ -20,15 +19,14 @@ def run(
     undoing, layout = Undoing(kernel.layout.undo_log), kernel.layout
     if undoing.has_logs:
         undoing.begin()
-    words = [word for array in arrays for word in (address_of(array), array.size, 0)]
     for number, array in enumerate(arrays):
         if number in layout.written:
             undoing.keep(number, array)
-    given = list(inputs)
+    buffers, given = list(arrays), list(inputs)
     if undoing.has_logs:
-        undoing.add(words, given)
+        undoing.add(buffers, given)
     try:
-        outputs = kernel.call(words, given)
+        outputs = kernel.call(buffers, given)
     except BaseException:
         undoing.undo()
         raise

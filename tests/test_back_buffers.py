@@ -44,7 +44,7 @@ def test_two_pieces_of_memory_take_turns(size: int) -> None:
         session["c"] = float(c)
         session.run(SCALE)
         assert np.array_equal(session["y"].to_numpy(), c * np.arange(N))
-        seen.append(session["y"].memory.words[0])
+        seen.append(session["y"].memory.arrays[0].ctypes.data)
     assert seen[-1] == seen[-3] == seen[-5] and seen[-2] == seen[-4] != seen[-1]
 
 

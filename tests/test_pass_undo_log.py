@@ -21,7 +21,6 @@ from finchlang.native.abi import layout_of
 from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.memory import address_of
 from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64
 
@@ -101,10 +100,9 @@ def native(residual: Residual) -> Run:
     kernel = jit._kernel(layout_of(residual), jit.object_code(residual), None, None)
 
     def run(arrays: Sequence[np.ndarray], inputs: Sequence[int]) -> tuple[bool, list[np.ndarray]]:
-        words = [word for array in arrays for word in (address_of(array), array.size, 0)]
         after = list(arrays)
         try:
-            kernel.call(words, list(inputs))
+            kernel.call(list(arrays), list(inputs))
         except FinchError:
             return False, after
         for number in kernel.layout.grown:

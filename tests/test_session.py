@@ -298,7 +298,7 @@ def test_memory_that_a_kernel_got_is_used_again() -> None:
         session.run(text)
         memory = session["C"].memory
         assert memory.arrays[0][1] == size and memory.arrays[2][:size].tolist() == [1.0] * size
-        addresses.add(memory.words[6])
+        addresses.add(memory.arrays[2].ctypes.data)
     assert len(addresses) == 2  # the two that take turns
 
 

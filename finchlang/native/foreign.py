@@ -1,53 +1,44 @@
-"""What is looked at of memory that is somebody else's, quickly: where an array is, whether lists of
-coordinates are in order, and whether they still are as they were copied."""
+"""Copies of lists of coordinates that somebody else made, and whether these are in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from finchlang.disk_cache import default_cache
-from finchlang.host.fold import ONE, TRUE, ZERO, add, compare, conjunction, op, sub
-from finchlang.host.ir import Buffer, Expr, Residual, Var
+from finchlang.host.fold import ONE, TRUE, ZERO, add, compare, conjunction, sub
+from finchlang.host.ir import Buffer, Expr, Residual
 from finchlang.host.residual import ResidualHost
-from finchlang.native.jit import address_finder, compile_residual
+from finchlang.native.jit import compile_residual
 from finchlang.native.kernel import NativeKernel
+from finchlang.tensors.aligned import aligned_copy
 from finchlang.types import Int64, Type, type_of_dtype
 
-
-def address_of(array: np.ndarray) -> int:
-    """Where an array is in memory now."""
-    try:
-        return _finder[0](array)
-    except IndexError:  # it is not compiled yet
-        _finder.append(address_finder())
-        return address_of(array)
-    except (BufferError, ValueError):  # of a type that has no buffers
-        return array.__array_interface__["data"][0]
+#: so many bytes take less time to read than a call takes
+SMALL = 4096
 
 
-_finder: list[Callable[[Any], int]] = []
+def ordered_copies(
+    ptr: np.ndarray, idx: np.ndarray, fibers: int, size: int, room: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Copies of the lists of so many fibers in a dimension of `size`, with `room` entries; None if they
+    are not in order."""
+    own = _copy(ptr), _copy(idx)
+    return own if _order_check(idx.dtype).call([*own], [fibers, size, room])[0] else None
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    """In a small array nobody feels where it begins, but the time that it takes to align it."""
+    return array.copy() if array.nbytes < SMALL else aligned_copy(array)
 
 
 @cache
-def order_check(index: np.dtype) -> NativeKernel:
+def _order_check(index: np.dtype) -> NativeKernel:
     """The program `_order` for indices of a type."""
-    return compile_residual(_order(_type(index)), default_cache())
-
-
-@cache
-def copy_check(index: np.dtype) -> NativeKernel:
-    """The program `_copies` for indices of a type."""
-    return compile_residual(_copies(_type(index)), default_cache())
-
-
-def _type(index: np.dtype) -> Type:
     type = type_of_dtype(index)
     assert type is not None
-    return type
+    return compile_residual(_order(type), default_cache())
 
 
 def _order(index: Type) -> Residual:
@@ -84,30 +75,3 @@ def _order(index: Type) -> Residual:
 
     host.count(ONE, fibers, fiber, "j")
     return Residual("order", (ptr, idx), (fibers, size, room), (good,), host.code())
-
-
-def _copies(index: Type) -> Residual:
-    """`(ptr, idx, own_ptr, own_idx; first, stop, first, stop, first, stop)`: whether the entries from
-    the first to before the stop are the same in `ptr` and `own_ptr`, and in `idx` and `own_idx` for
-    both of the ranges that come then."""
-    host = ResidualHost()
-    buffers = [Buffer(name, index) for name in ("ptr", "idx", "own_ptr", "own_idx")]
-    ptr, idx, own_ptr, own_idx = buffers
-    different = host.cell(ZERO, "different")
-    inputs: list[Var] = []
-
-    def compare_range(one: Buffer, other: Buffer) -> None:
-        first, stop = host.variable("first", Int64), host.variable("stop", Int64)
-        inputs.extend((first, stop))
-
-        def entry(q: Expr) -> None:
-            a, b = host.load(one, q, "a", Int64), host.load(other, q, "b", Int64)
-            host.set(different, op("or", host.get(different), op("xor", a, b)))
-
-        host.count(first, sub(stop, 1), entry, "q")
-
-    compare_range(ptr, own_ptr)
-    compare_range(idx, own_idx)
-    compare_range(idx, own_idx)
-    same = host.cell(compare("eq", host.get(different), ZERO), "same")
-    return Residual("copies", tuple(buffers), tuple(inputs), (same,), host.code())

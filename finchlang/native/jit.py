@@ -20,6 +20,7 @@ from finchlang.native.call import ADDRESS, CALL, built_in
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.kernel import NativeKernel
 from finchlang.native.link import Linker
+from finchlang.native.runtime import address_of, new_slots
 from finchlang.native.target import target_machine
 from finchlang.tensors import aligned
 
@@ -138,8 +139,9 @@ def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | N
 def _kernel(layout: Layout, code: bytes, name: str | None, cache: DiskCache | None) -> NativeKernel:
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
     linked = _kernels.link(code, "entry", addresses)
-    entry = built_in(_procedure(CALL, cache), linked["entry"])
-    return NativeKernel(layout, entry, linked, name)
+    slots = new_slots(layout.size)
+    entry = built_in(_procedure(CALL, cache), (linked["entry"], address_of(slots)))
+    return NativeKernel(layout, slots, entry, linked, name)
 
 
 def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:

@@ -9,7 +9,6 @@ import numpy as np
 from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, packer, unpacker
 from finchlang.native.call import Entry
 from finchlang.native.memory import adopt, free
-from finchlang.native.runtime import address_of, new_slots
 from finchlang.source import Bug, FinchError
 
 
@@ -17,24 +16,26 @@ class NativeKernel:
     """A compiled residual program; `layout` is what is known of it, `object_name` the name that its
     object code has in the disk cache, if it is there.
 
-    `entry`, given the address of slots as `layout` has them, is the bare native call. It returns a
-    status (`abi.py`), and keeps nothing of what it overwrites.
+    `entry`, given the arrays of the buffers, is the bare native call on them and the inputs in `slots`,
+    which are as `layout` has them. It returns a status (`abi.py`), and keeps nothing of what it
+    overwrites.
     """
 
-    def __init__(self, layout: Layout, entry: Entry, code: Any, object_name: str | None = None):
-        self.layout, self.entry, self.object_name = layout, entry, object_name
+    def __init__(
+        self, layout: Layout, slots: Any, entry: Entry, code: Any, object_name: str | None = None
+    ):
+        self.layout, self.slots, self.entry, self.object_name = layout, slots, entry, object_name
         self._code = code  # the machine code is there as long as this is
         pack = [packer(type) for type in layout.inputs]
         self._packed = [(k, p) for k, p in enumerate(pack) if p is not int]
         unpack = [unpacker(type) for type in layout.outputs]
         self._unpacked = [(k, u) for k, u in enumerate(unpack) if u is not int]
+        self._inputs = slice(layout.first_input, layout.first_output)
         self._outputs = slice(layout.first_output, layout.failure)
-        self.slots = new_slots(layout.size)
-        self._address = address_of(self.slots)
 
-    def call(self, words: list[int], inputs: list[Any]) -> list[Any]:
-        """Run on buffers given by their words, and inputs (this changes `inputs`); gives the outputs
-        as Python numbers. Only one call is made at a time.
+    def call(self, arrays: list[np.ndarray], inputs: list[Any]) -> list[Any]:
+        """Run on the arrays of the buffers, which are contiguous, and inputs (this changes `inputs`);
+        gives the outputs as Python numbers. Only one call is made at a time.
 
         Raises FinchError if a Fail statement is reached, memory is not to be had (resource), or
         upon Ctrl-C (interrupted), and what a signal's handler raises. The arrays are then as the
@@ -42,11 +43,10 @@ class NativeKernel:
         """
         for k, pack in self._packed:
             inputs[k] = pack(inputs[k])
-        words += inputs
         slots = self.slots
-        slots[: len(words)] = words
+        slots[self._inputs] = inputs
         try:
-            status = self.entry(self._address)
+            status = self.entry(arrays)
         except BaseException as error:
             self._release()
             if isinstance(error, KeyboardInterrupt):

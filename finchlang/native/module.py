@@ -59,13 +59,19 @@ class Module:
     def define_call(self) -> None:
         """Define the procedure that Python calls kernels by."""
         self.functions.append(call.TEXT)
+        self._declare_buffers()
         self.declare("ptr", "PyErr_Occurred", "")
         self.declare("ptr", "PyLong_AsVoidPtr", "ptr")
-        self.declare("ptr", "PyLong_FromLong", "i64")
+        self.declare("ptr", "PyTuple_GetItem", "ptr, i64")
+        self.declare("ptr", "PyList_GetItem", "ptr, i64")
+        self.declare("i64", "PyList_Size", "ptr")
 
     def define_address(self) -> None:
         """Define the procedure that tells where an object's buffer is."""
         self.functions.append(call.TEXT_OF_ADDRESS)
+        self._declare_buffers()
+
+    def _declare_buffers(self) -> None:
         self.declare("i32", "PyObject_GetBuffer", "ptr, ptr, i32")
         self.declare("void", "PyBuffer_Release", "ptr")
         self.declare("ptr", "PyLong_FromLong", "i64")

@@ -8,6 +8,7 @@ from typing import Any
 _EXPORTS = (
     *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
     *("PyMem_RawMalloc", "PyMem_RawRealloc", "PyObject_GetBuffer", "PyBuffer_Release"),
+    *("PyList_Size", "PyList_GetItem", "PyTuple_GetItem"),
 )
 
 #: Functions of the interpreter that kernels call, by the name they are linked with. (Kernels run

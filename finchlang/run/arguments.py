@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
 import scipy.sparse
 
-from finchlang.native.foreign import address_of, copy_check, order_check
-from finchlang.normalize import Format
+from finchlang.native.foreign import ordered_copies
+from finchlang.native.jit import address_finder
 from finchlang.source import Bug, FinchError
-from finchlang.tensors.adopted import as_tensor, is_scipy, over_parts
+from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import PairType, type_of_value
 
 Regions = Sequence[tuple[int, int]]
@@ -53,11 +52,6 @@ class Argument:
         return self.memory.arrays if self.memory is not None else ()
 
     @property
-    def is_current(self) -> bool:
-        """Whether the value, looked at afresh, is as it was described."""
-        return True
-
-    @property
     def is_writable(self) -> bool:
         """Whether the owner lets the arrays be written."""
         return all([array.flags.writeable for array in self.arrays()])
@@ -73,27 +67,21 @@ class TensorArgument(Argument):
         tensor = value.body if isinstance(value, SwizzledTensor) else value
         if not tensor.checked:
             tensor.validate()
-        memory = tensor.memory
-        if memory.is_borrowed:
-            known, memory = memory, Memory.borrowed(memory.shape, memory.arrays, memory.counters)
-            sizes = zip(memory.words[1::3], known.words[1::3], strict=True)
-            if any([now < was for now, was in sizes]):
-                what = "an array that a tensor stands for was cut short in place"
-                raise FinchError("bounds", what)
-        self.value, self.format, self.memory, self.owner = value, value.format, memory, tensor
-        self.regions = memory.regions() if memory.is_shared else ()
+        memory = self.memory = tensor.memory
+        self.value, self.format, self.owner = value, value.format, tensor
+        self.regions = _regions(memory.arrays) if memory.is_shared else ()
+        rooms = memory.rooms
+        if rooms and any([a.size < n for a, n in zip(memory.arrays, rooms, strict=True)]):
+            what = "an array that a tensor stands for was cut short in place"
+            raise FinchError("bounds", what)
 
     @property
     def back_buffer(self) -> Memory | None:
         return self.owner.back_buffer
 
     @property
-    def is_current(self) -> bool:
-        return self.owner.memory is self.memory and not self.memory.is_shared
-
-    @property
     def is_writable(self) -> bool:
-        return not self.memory.is_borrowed or super().is_writable
+        return self.memory.rooms is None or super().is_writable
 
     def commit(self, memory: Memory) -> Any:
         before = self.memory
@@ -101,7 +89,7 @@ class TensorArgument(Argument):
             if memory.arrays is not before.arrays:
                 self.owner.back_buffer = None if before.is_shared else before
             else:
-                memory.is_shared, memory.is_borrowed = before.is_shared, before.is_borrowed
+                memory.is_shared, memory.rooms = before.is_shared, before.rooms
             self.owner.memory = memory
         return self.value
 
@@ -114,11 +102,7 @@ class ScalarArgument(Argument):
 
     def __init__(self, value: Scalar):
         self.value, self.format, self.owner, self.regions = value, value.format, value, ()
-        self.memory = Memory((), (), tuple(value.format.held(value.value)), [])
-
-    @property
-    def is_current(self) -> bool:
-        return self.value.value is self.memory.counters[0]
+        self.memory = Memory((), (), tuple(value.format.held(value.value)))
 
     def commit(self, memory: Memory) -> Any:
         self.value.value = self.value.format.value_of(memory.counters)
@@ -129,29 +113,21 @@ class ArrayArgument(Argument):
     """A NumPy array: used in place if it is contiguous in some order of its axes, else copied and
     copied back."""
 
-    __slots__ = ("_facts", "is_in_place")
+    __slots__ = ("is_in_place",)
 
     def __init__(self, value: np.ndarray):
-        self._facts = _, *facts = address_of(value), value.dtype, value.shape, value.strides
-        layout, address = _layout(*facts), self._facts[0]
         self.value = self.owner = value
-        self.is_in_place = is_in_place = layout.axes is not None and not address % value.itemsize
-        if is_in_place:
-            flat = value if value.ndim == 1 else value.transpose(layout.backwards).reshape(-1)
-            self.format = layout.format
-            self.memory = Memory(layout.shape, (flat,), (), [address, layout.size, 0])
-            self.regions: Regions = ((address, address + layout.bytes),) if layout.bytes else ()
+        format, axes, shape = layout_of_array(value.dtype, value.shape, value.strides)
+        self.is_in_place = axes is not None and value.flags.aligned
+        if axes is not None and self.is_in_place:
+            flat = value if len(axes) == 1 else value.transpose(axes).reshape(-1)
+            self.format, self.memory = format, Memory(shape, (flat,), ())
+            start = address_finder()(value)
+            self.regions: Regions = ((start, start + value.nbytes),)
         else:
-            copy = np.array(value, value.dtype.newbyteorder("="), order="F")
-            body = _body(as_tensor(copy))
+            body = _body(as_tensor(value))
             self.format, self.memory = body.format, body.memory
-            self.regions = (np.lib.array_utils.byte_bounds(value),) if layout.bytes else ()
-
-    @property
-    def is_current(self) -> bool:
-        value = self.value
-        facts = address_of(value), value.dtype, value.shape, value.strides
-        return self.is_in_place and facts == self._facts
+            self.regions = (np.lib.array_utils.byte_bounds(value),)
 
     @property
     def is_writable(self) -> bool:
@@ -178,63 +154,24 @@ class ArrayArgument(Argument):
         return (self.value,)
 
 
-class _Layout(NamedTuple):
-    """What arrays of a type, shape and strides have in common: their format, and their axes in the
-    order of memory, the fastest first, with the sizes of these; None if entries are not next to
-    each other, or not as the processor has them."""
-
-    format: Format
-    axes: tuple[int, ...] | None
-    shape: tuple[int, ...]
-    size: int
-    bytes: int
-
-    @property
-    def backwards(self) -> tuple[int, ...]:
-        """The axes, the slowest first."""
-        assert self.axes is not None
-        return self.axes[::-1]
-
-
-@lru_cache(1024)
-def _layout(dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Layout:
-    level = dense_format(dtype.newbyteorder("="), len(shape))
-    axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
-    size, step = math.prod(shape), dtype.itemsize
-    room = size, size * dtype.itemsize
-    for k in axes:
-        if size and shape[k] != 1 and strides[k] != step:
-            return _Layout(level, None, shape, *room)
-        step *= shape[k]
-    if not dtype.isnative:
-        return _Layout(level, None, shape, *room)
-    own = tuple([shape[k] for k in axes])
-    if axes == tuple(range(len(shape))):
-        return _Layout(level, axes, own, *room)
-    return _Layout(Swizzled(level, tuple([k + 1 for k in axes])), axes, own, *room)
-
-
 class MatrixArgument(Argument):
     """A CSC or CSR matrix of SciPy: its values are used in place, what kernels index by is a copy. What
     a kernel makes of it is put into arrays of its own, which become the matrix's."""
 
-    __slots__ = ("_known",)
+    __slots__ = ()
     takes_memory = True
 
-    def __init__(self, value: Any, known: _Known):
+    def __init__(self, value: Any, copies: _Copies):
         self.value = self.owner = value
-        self.format, self.memory, self.regions = known.format, known.memory, known.regions
-        self._known = known
-
-    @property
-    def is_current(self) -> bool:
-        return self._known.is_current(self.value)
+        self.format, self.regions = copies.format, copies.regions
+        arrays = copies.ptr, copies.idx, value.data
+        self.memory = Memory(copies.shape, arrays, copies.counters)
 
     def arrays(self) -> Sequence[np.ndarray]:
         return [getattr(self.value, name) for name in ("indptr", "indices", "data")]
 
     def commit(self, memory: Memory) -> Any:
-        return _with_parts(self.value, self.format, memory)
+        return self.value if memory is self.memory else _with_parts(self.value, self.format, memory)
 
 
 def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
@@ -258,7 +195,6 @@ class ConvertedArgument(Argument):
 
     __slots__ = ()
     takes_memory = True
-    is_current = False
 
     def commit(self, memory: Memory) -> Any:
         if self.value.format in ("csc", "csr") and self.value.ndim == 2:
@@ -277,101 +213,130 @@ class ConvertedArgument(Argument):
 COMPARED, LAST = 8192, 64
 
 
-class _Known:
-    """A SciPy matrix that was found in order, as it was then."""
+class _Copies:
+    """What kernels index by in place of the index arrays of a CSC or CSR matrix, which its user may
+    change: copies that were found in order, and facts of the matrix as they were then."""
 
-    def __init__(self, matrix: Any, facts: tuple[Any, ...]):
-        key = id(matrix)
+    __slots__ = (
+        *("_bytes", "_facts", "_first", "_marks", "counters", "format", "idx", "matrix", "ptr"),
+        *("regions", "shape"),
+    )
+
+    def __init__(
+        self,
+        matrix: Any,
+        facts: tuple[Any, ...],
+        shape: tuple[int, ...],
+        ptr: np.ndarray,
+        idx: np.ndarray,
+    ):
+        key, start = id(matrix), facts[0]
         self.matrix = ref(matrix, lambda _: _known.pop(key, None))
-        self.facts = facts
-        self.format, self.memory = over_parts(matrix, address_of)
-        words = self.memory.words
-        end = words[6] + self.memory.arrays[2].nbytes
-        self.regions: Regions = ((words[6], end),) if end > words[6] else ()
-        self._words = [facts[0], facts[6], 0, facts[1], facts[7], 0, *words[:6]]
-        self._check = copy_check(matrix.indices.dtype)
-        self._from = 0
+        self.shape, self.ptr, self.idx = shape, ptr, idx
+        self.counters = (ptr.item(shape[1]),)
+        self.format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
+        self.regions: Regions = ((start, start + matrix.data.nbytes),)
+        self._facts, self._first, self._bytes = facts, 0, _bytes(ptr, idx, 0)
+        is_large = max(ptr.size, idx.size) > COMPARED
+        self._marks = _marks(matrix) if is_large else ()
 
-    def is_current(self, matrix: Any) -> bool:
-        """Whether the matrix is in the memory that it was, with the same indices as far as they are
-        compared at this call."""
-        if _facts(matrix) != self.facts:
+    def are_current(self, matrix: Any) -> bool:
+        """Whether the matrix is in the memory that it was, with the same indices: small ones are
+        compared whole, of large ones some at a call."""
+        if _facts(matrix) != self._facts:
             return False
-        words = self._words
-        ptr_size, idx_size = words[7], words[10]
-        first = self._from
-        stop = first + COMPARED
-        bounds = [first, min(stop, ptr_size), first, min(stop, idx_size)]
-        bounds += max(0, idx_size - LAST), idx_size
-        is_same = self._check.call(list(words), bounds)[0]
-        if is_same:  # where they differ is compared again when the matrix is described anew
-            self._from = stop if stop < max(ptr_size, idx_size) else 0
-        return is_same
+        first = self._first
+        if _bytes(matrix.indptr, matrix.indices, first) != self._bytes:
+            return False
+        if self._marks:
+            if _marks(matrix) != self._marks:
+                return False
+            stop = first + COMPARED
+            self._first = stop if stop < max(self.ptr.size, self.idx.size) else 0
+            self._bytes = _bytes(self.ptr, self.idx, self._first)
+        return True
+
+
+def _facts(matrix: Any) -> tuple[Any, ...]:
+    """What must be as it was for a matrix to be in the memory that it was, first the address of its
+    values. () if its parts are no arrays."""
+    own = matrix.__dict__
+    ptr, idx, val = own.get("indptr"), own.get("indices"), own.get("data")
+    if not type(ptr) is type(idx) is type(val) is np.ndarray:
+        return ()
+    start, shape = address_finder()(val), own.get("_shape")
+    kinds = ptr.shape, ptr.dtype, idx.shape, idx.dtype, val.shape, val.dtype
+    return start, shape, kinds, val.strides
+
+
+def _marks(matrix: Any) -> list[int]:
+    """By what it shows that a matrix has other index arrays, or that SciPy has put them in order."""
+    find = address_finder()
+    attributes = matrix.__dict__.values()
+    return [find(matrix.indptr), find(matrix.indices), *map(id, attributes)]
+
+
+def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int) -> tuple[bytes, ...]:
+    """So many indices as are compared at a call, from the first on."""
+    if max(ptr.size, idx.size) <= COMPARED:
+        return ptr.tobytes(), idx.tobytes()
+    stop = first + COMPARED
+    return ptr[first:stop].tobytes(), idx[first:stop].tobytes(), idx[-LAST:].tobytes()
 
 
 #: by the identity of the matrices; each is looked at again at each call
-_known: dict[int, _Known] = {}
+_known: dict[int, _Copies] = {}
 
 
 def _describe_matrix(matrix: Any) -> Argument:
     known = _known.get(id(matrix))
-    if known is not None and known.matrix() is matrix and known.is_current(matrix):
-        return MatrixArgument(matrix, known)
-    if matrix.format not in ("csc", "csr") or matrix.ndim != 2:
-        return _converted(matrix)
-    facts = _facts(matrix)
-    if not facts or not _is_in_order(matrix, facts):
-        converted = _converted(matrix)
-        facts = _facts(matrix)
-        if not facts or facts[2] != converted.memory.words[6]:
-            return converted
-    known = _known[id(matrix)] = _Known(matrix, facts)
+    if known is None or known.matrix() is not matrix or not known.are_current(matrix):
+        known = _copied(matrix)
+    if known is None:  # SciPy puts it in order, if it may
+        tensor = as_tensor(matrix)
+        assert isinstance(tensor, (Tensor, SwizzledTensor))
+        known = _copied(matrix)
+        if known is None:
+            return ConvertedArgument(matrix, tensor.format, _body(tensor).memory)
     return MatrixArgument(matrix, known)
 
 
-def _converted(matrix: Any) -> Argument:
-    tensor = as_tensor(matrix)
-    assert isinstance(tensor, (Tensor, SwizzledTensor))
-    return ConvertedArgument(matrix, tensor.format, _body(tensor).memory)
-
-
-def _is_in_order(matrix: Any, facts: tuple[Any, ...]) -> bool:
-    """Whether a matrix of these facts can be used as it is; this is seen in less time than SciPy
-    takes."""
+def _copied(matrix: Any) -> _Copies | None:
+    """The copies of a matrix that can be used as it is; this is seen in less time than SciPy takes."""
+    facts = _facts(matrix)
+    if not facts or matrix.format not in ("csc", "csr") or matrix.ndim != 2:
+        return None
     ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
     if not ptr.ndim == idx.ndim == val.ndim == 1 or ptr.dtype != idx.dtype:
-        return False
-    if not (ptr.flags.c_contiguous and idx.flags.c_contiguous and val.flags.c_contiguous):
-        return False
-    size, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
-    if idx.dtype not in _INDICES or not val.dtype.isnative or len(ptr) <= fibers:
-        return False
-    words = [facts[0], facts[6], 0, facts[1], facts[7], 0]
-    room = min(facts[7], facts[8])
-    return order_check(idx.dtype).call(words, [fibers, size, room])[0]
+        return None
+    if idx.dtype not in _INDICES or not val.dtype.isnative:
+        return None
+    if not (val.flags.c_contiguous and val.flags.aligned):
+        return None
+    size, fibers = shape = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
+    if ptr.size <= fibers:
+        return None
+    own = ordered_copies(ptr, idx, fibers, size, min(idx.size, val.size))
+    if own is None:
+        return None
+    known = _known[id(matrix)] = _Copies(matrix, facts, shape, *own)
+    return known
 
 
 #: the types of indices that SciPy has
 _INDICES = frozenset((np.dtype(np.int32), np.dtype(np.int64)))
 
 
-def _facts(matrix: Any) -> tuple[Any, ...]:
-    """What must be as it was for a matrix to be in the memory that it was, in the order that it was:
-    SciPy notes whether that is known."""
-    own = matrix.__dict__
-    ptr, idx, val = own.get("indptr"), own.get("indices"), own.get("data")
-    if not type(ptr) is type(idx) is type(val) is np.ndarray:
-        return ()
-    return (
-        *(address_of(ptr), address_of(idx), address_of(val), id(ptr), id(idx), id(val)),
-        *(ptr.size, idx.size, val.size, ptr.strides, idx.strides, val.strides),
-        *(ptr.dtype, idx.dtype, val.dtype, own.get("_shape"), own.get("_has_sorted_indices")),
-        own.get("_has_canonical_format"),
-    )
-
-
 def _is_same_memory(array: np.ndarray, other: np.ndarray) -> bool:
-    return array.size == other.size and address_of(array) == address_of(other)
+    find = address_finder()
+    return array.size == other.size and find(array) == find(other)
+
+
+def _regions(arrays: Sequence[np.ndarray]) -> Regions:
+    """The first byte of each array, and the byte behind its last."""
+    return [
+        (start, start + array.nbytes) for array in arrays for start in [address_finder()(array)]
+    ]
 
 
 def _body(tensor: Tensor | SwizzledTensor | Scalar | None) -> Tensor:
@@ -385,9 +350,10 @@ def describe(value: Any) -> Argument | None:
 
     Raises FinchError for a value that would be a tensor if it were in order.
     """
-    make = _MAKERS.get(type(value))
-    if make is not None:
-        return make(value)
+    return MAKERS.get(type(value), describe_other)(value)
+
+
+def describe_other(value: Any) -> Argument | None:
     type_of_number = type_of_value(value)
     if isinstance(type_of_number, PairType):
         raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
@@ -401,7 +367,7 @@ def describe(value: Any) -> Argument | None:
 
 
 #: the classes of values that are met most
-_MAKERS: dict[type, Callable[[Any], Argument]] = {
+MAKERS: dict[type, Callable[[Any], Argument]] = {
     np.ndarray: ArrayArgument,
     Tensor: TensorArgument,
     SwizzledTensor: TensorArgument,

@@ -17,48 +17,37 @@ from finchlang.tensors.bind import Bound
 from finchlang.tensors.memory import Memory
 
 
-def check_writable(
+def check_outputs(
     names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
 ) -> None:
-    """Check that what a kernel writes may be written; `written` are the places of the tensors that it
-    writes. Raises FinchError of kind "type" for a read-only array."""
+    """Check that what a kernel writes, the tensors at `written`, may be written, and is nothing that it
+    has by another name, too. Raises FinchError of kind "type" for a read-only array, "life cycle" for
+    shared memory."""
     for at in written:
-        if not tensors[at].is_writable:
+        tensor = tensors[at]
+        if not tensor.is_writable:
             hint = f"{names[at]} = copy({names[at]}) makes one of its own"
             message = f"{names[at]} is a read-only array, and the kernel writes it"
             raise FinchError("type", message, None, hint)
+        for other in tensors:
+            if other is tensor:
+                continue
+            if other.owner is tensor.owner:
+                raise _shared(names[at], names[tensors.index(other)], "the same tensor")
+            for start, stop in tensor.regions:
+                for first, end in other.regions:
+                    if start < end and first < stop and _share(tensor, other):
+                        what = "views of the same memory"
+                        raise _shared(names[at], names[tensors.index(other)], what)
 
 
-def check_apart(names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]) -> None:
-    """Check that nothing a kernel writes is something that it has by another name, too. Raises
-    FinchError of kind "life cycle" for shared memory."""
-    regions: list[tuple[int, int]] = []
-    for tensor in tensors:
-        regions += tensor.regions
-    regions.sort()
-    end, is_apart = 0, len({id(tensor.owner) for tensor in tensors}) == len(tensors)
-    for start, stop in regions:
-        if start < end:
-            is_apart = False
-        end = stop
-    if is_apart:
-        return
-    for at in written:
-        for other, tensor in enumerate(tensors):
-            if other != at:
-                _check_apart(names[at], tensors[at], names[other], tensor)
+def _shared(name: str, other: str, what: str) -> FinchError:
+    message = f"{name} and {other} are {what}, and the kernel writes it"
+    return FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
 
 
-def _check_apart(name: str, written: Argument, other: str, argument: Argument) -> None:
-    is_same = written.owner is argument.owner
-    if is_same or _share(written.arrays(), argument.arrays()):
-        what = "the same tensor" if is_same else "views of the same memory"
-        message = f"{name} and {other} are {what}, and the kernel writes it"
-        raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
-
-
-def _share(some: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    return any(np.may_share_memory(a, b) and np.shares_memory(a, b) for a in some for b in others)
+def _share(one: Argument, other: Argument) -> bool:
+    return any(np.shares_memory(a, b) for a in one.arrays() for b in other.arrays())
 
 
 #: What every call of a kernel is made within, in any session: what a call has found of memory stays as
@@ -102,7 +91,7 @@ class NativeCall:
 
         Raises as `NativeKernel.call`; all arrays are then as they were.
         """
-        words: list[int] = []
+        arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         written: list[tuple[Argument, Memory, Output]] = []
         undoing, native = self._undoing, self._native
@@ -114,15 +103,15 @@ class NativeCall:
             if output is not None:
                 memory = output.begin(argument, undoing)
                 written.append((argument, memory, output))
-            words += memory.words
+            arrays += memory.arrays
             inputs += memory.shape
             if counters:
                 inputs += memory.counters[-counters:]
         inputs += numbers
         if undoing.has_logs:
-            undoing.add(words, inputs)
+            undoing.add(arrays, inputs)
         try:
-            outputs = native.call(words, inputs)
+            outputs = native.call(arrays, inputs)
         except BaseException:
             undoing.undo()
             raise
@@ -131,10 +120,10 @@ class NativeCall:
             result = output.finish(argument, memory, native, inputs, outputs)
             if result.shape != argument.memory.shape and not argument.takes_memory:
                 # the value keeps what it was, and the name gets another
-                arrays = [array.copy() for array in result.arrays]
-                result = Memory(result.shape, arrays, result.counters)
+                copies = [array.copy() for array in result.arrays]
+                result = Memory(result.shape, copies, result.counters)
                 for array in argument.memory.arrays:
                     undoing.undo_one(array)
             made.append((argument, result))
-        undoing.end()
+        undoing.kept.clear()  # it refers to nobody's arrays any more
         return made

@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.run.arguments import Argument, TensorArgument, describe
-from finchlang.run.call import NativeCall, check_apart, check_writable
+from finchlang.run.arguments import MAKERS, Argument, TensorArgument, describe, describe_other
+from finchlang.run.call import NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
@@ -44,9 +44,6 @@ Outcome = tuple[list[tuple[Argument, Memory]], Counter[str]]
 Formats = list[Any]
 
 _NO_STEPS: Counter[str] = Counter()
-
-#: the method of a Kernel by the name of an engine
-_METHODS = {"native": "_call", "interpret": "_interpret", "residual": "_evaluate"}
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
 KERNELS = 8
@@ -170,10 +167,6 @@ class Kernel:
         host, arrays, outputs = results
         return self._made(arguments, arrays, outputs), host.steps
 
-    def _call(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Outcome:
-        """Run the compiled kernel: on the arguments' own memory, which is as it was if it fails."""
-        return self._native_call(arguments, numbers), _NO_STEPS
-
     def run(
         self, engine: str, arguments: Sequence[Argument], numbers: Sequence[Any], *more: Any
     ) -> tuple[list[tuple[Argument, Any]], Counter[str]]:
@@ -183,7 +176,11 @@ class Kernel:
         """
         if self._workspaces:
             arguments = [*arguments, *map(TensorArgument, self._workspaces)]
-        made, steps = getattr(self, _METHODS[engine])(arguments, numbers, *more)
+        if engine == "native":  # on the arguments' own memory, which is as it was if it fails
+            made, steps = self._native_call(arguments, numbers), _NO_STEPS
+        else:
+            method = self._interpret if engine == "interpret" else self._evaluate
+            made, steps = method(arguments, numbers, *more)
         others = []
         for argument, memory in made:
             value = argument.commit(memory)
@@ -232,19 +229,6 @@ def described(values: Sequence[Any]) -> list[Argument]:
     return [argument for argument in map(describe, values) if argument is not None]
 
 
-class Described(NamedTuple):
-    """What the names of a kernel are bound to, None for what is no value of kernels; the kernel for
-    these formats, if it is known; and whether it is known that no two have memory in common."""
-
-    arguments: list[Argument | None]
-    kernel: KernelAtSite | None
-    is_apart: bool
-
-    @property
-    def formats(self) -> Formats:
-        return [a and a.format for a in self.arguments]
-
-
 class CallSite:
     """A kernel where it stands in a script, and what it was compiled to there."""
 
@@ -256,67 +240,40 @@ class CallSite:
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
         }
         self._names = tuple(self.variables)
-        self._known: list[tuple[Formats, KernelAtSite]] = []  # the last used first
-        #: what the names were bound to at the last call, and what was called
-        self._before: list[Argument | None] = [None] * len(self._names)
-        self._kernel: KernelAtSite | None = None
+        self._known: list[KernelAtSite] = []  # the last used first
 
-    def describe(self, environment: Environment) -> Described:
-        """What the names of the kernel are bound to. Raises FinchError, at the name, for what would be
-        a tensor if it were in order."""
+    def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
+        """What the names of the kernel are bound to now, None for what is no value of kernels, and the
+        formats. Raises FinchError, at the name, for what would be a tensor if it were in order."""
         found: list[Argument | None] = []
-        values = environment.values
-        is_outermost = environment.parent is None
-        is_known, is_apart = self._kernel is not None, True
+        formats: Formats = []
+        values, is_outermost = environment.values, environment.parent is None
         try:
-            for name, before in zip(self._names, self._before, strict=True):
+            for name in self._names:
                 if not is_outermost:
                     values = environment.owner(name).values
-                value = values.get(name, values)
-                if before is not None and before.value is value and before.is_current:
-                    found.append(before)
-                    continue
-                argument = None if value is values else describe(value)
+                value = values.get(name)
+                argument = MAKERS.get(type(value), describe_other)(value)
                 found.append(argument)
-                if argument is None or before is None:
-                    is_known = is_known and argument is before
-                else:
-                    is_known = is_known and argument.format is before.format
-                    is_apart = is_apart and argument.owner is before.owner
-                    is_apart = is_apart and argument.regions == before.regions
+                formats.append(argument and argument.format)
         except FinchError as error:
             raise error.at(self.variables[self._names[len(found)]].span) from None
-        self._before = found
-        kernel = self._kernel if is_known else self._find([a and a.format for a in found])
-        is_apart = is_apart and kernel is self._kernel
-        self._kernel = None  # until it turns out that all is in order
-        return Described(found, kernel, is_apart)
+        return found, formats
 
-    def _find(self, formats: Formats) -> KernelAtSite | None:
+    def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel for arguments of these formats, if it is known."""
-        known = self._known
-        for at, (own, kernel) in enumerate(known):
-            if own == formats:
+        for at, kernel in enumerate(self._known):
+            if kernel.formats == formats:
+                kernel.formats = formats  # the very same ones are compared in no time
                 if at:
-                    known.insert(0, known.pop(at))
+                    self._known.insert(0, self._known.pop(at))
                 return kernel
         return None
 
     def add(self, kernel: KernelAtSite) -> None:
         """Know a kernel that was compiled for this site."""
-        self._known.insert(0, (kernel.formats, kernel))
+        self._known.insert(0, kernel)
         del self._known[KERNELS:]
-
-    def run(
-        self, described: Described, environment: Environment, engine: str, *more: Any
-    ) -> Counter[str]:
-        """Run the kernel that was found on what was described; gives the host steps. Raises
-        FinchError."""
-        arguments, kernel, is_apart = described
-        assert kernel is not None
-        steps = kernel.run(arguments, is_apart, environment, engine, *more)
-        self._kernel = kernel
-        return steps
 
 
 def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
@@ -345,19 +302,16 @@ class KernelAtSite:
     def run(
         self,
         arguments: list[Argument | None],
-        is_apart: bool,
         environment: Environment,
         engine: str,
         *more: Any,
     ) -> Counter[str]:
-        """Run by the engine of this name on the arguments of the site; `is_apart` if it is known that
-        no two of them have memory in common."""
+        """Run by the engine of this name on the arguments of the site; gives the host steps. Raises
+        FinchError."""
         kernel = self.kernel
-        tensors: list[Any] = [arguments[k] for k in self._tensors]
-        numbers = [arguments[k].value for k in self._numbers]  # type: ignore[union-attr]
-        check_writable(kernel.tensors, tensors, self._written)
-        if not is_apart:
-            check_apart(kernel.tensors, tensors, self._written)
+        tensors: list[Any] = list(map(arguments.__getitem__, self._tensors))
+        numbers = [arguments[k].value for k in self._numbers] if self._numbers else []  # type: ignore[union-attr]
+        check_outputs(kernel.tensors, tensors, self._written)
         others, steps = kernel.run(engine, tensors, numbers, *more)
         for argument, value in others:
             environment.set(kernel.tensors[tensors.index(argument)], value)

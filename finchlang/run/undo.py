@@ -16,7 +16,7 @@ from finchlang.native.abi import Layout
 from finchlang.native.kernel import NativeKernel
 from finchlang.run.arguments import Argument
 from finchlang.tensors.bind import Bound
-from finchlang.tensors.memory import Memory, address_of
+from finchlang.tensors.memory import Memory
 
 
 class Output:
@@ -54,19 +54,13 @@ class Output:
             for k in self.written:
                 undoing.keep(self.first + k, memory.arrays[k])
             return memory
-        back_buffer = argument.back_buffer
-        arrays, words = list(memory.arrays), list(memory.words)
+        back_buffer, arrays = argument.back_buffer, list(memory.arrays)
         for k in self.written:
             # a kernel that writes some arrays only leaves others to both memories
-            if back_buffer is not None and back_buffer.arrays[k] is not arrays[k]:
-                arrays[k], words[3 * k : 3 * k + 3] = (
-                    back_buffer.arrays[k],
-                    back_buffer.words[3 * k : 3 * k + 3],
-                )
-            else:
-                arrays[k], words[3 * k : 3 * k + 3] = self.empty[k], (0, 0, 0)
+            is_free = back_buffer is not None and back_buffer.arrays[k] is not arrays[k]
+            arrays[k] = back_buffer.arrays[k] if is_free else self.empty[k]  # type: ignore[union-attr]
             undoing.pass_over(self.first + k)
-        return Memory(memory.shape, arrays, memory.counters, words)
+        return Memory(memory.shape, arrays, memory.counters)
 
     def finish(
         self,
@@ -79,18 +73,15 @@ class Output:
         """What a call made of the argument, for which the kernel was given this memory: the same if
         nothing but the content of its arrays is new."""
         outputs = outputs[self.outputs]
-        arrays, words = given.arrays, given.words
+        arrays = given.arrays
         for k in self.grown:
             grown = native.grown(self.first + k, self.dtypes[k])
             if grown is not None:
-                if arrays is given.arrays:
-                    arrays, words = list(arrays), list(words)
-                arrays[k] = grown  # type: ignore[index]
-                words[3 * k : 3 * k + 2] = address_of(grown), grown.size
+                arrays = [*arrays[:k], grown, *arrays[k + 1 :]]
         if self.is_counted and arrays is argument.memory.arrays and outputs == inputs[self.inputs]:
             return argument.memory
         order = self.order
-        return Memory(tuple(outputs[:order]), arrays, tuple(outputs[order:]), words)
+        return Memory(tuple(outputs[:order]), arrays, tuple(outputs[order:]))
 
 
 class Undoing:
@@ -103,7 +94,7 @@ class Undoing:
         self._epoch = 0
         #: whether `begin` and `add` have anything to do
         self.has_logs = bool(self._logs)
-        self._kept: list[tuple[int, np.ndarray]] = []
+        self.kept: list[tuple[int, np.ndarray]] = []
 
     def begin(self) -> None:
         """Get ready for a call, if there are logs."""
@@ -119,38 +110,35 @@ class Undoing:
         if log is not None:
             log.take(array)
         else:
-            self._save(number, array)
-        self._kept.append((number, array))
-
-    def _save(self, number: int, array: np.ndarray) -> None:
-        saved = self._saved.get(number)
-        if saved is None or saved.size != array.size:
-            self._saved[number] = array.copy()
-        else:
-            np.copyto(saved, array)
+            saved = self._saved.get(number)
+            if saved is None or saved.size != array.size:
+                self._saved[number] = array.copy()
+            else:
+                saved[...] = array
+        self.kept.append((number, array))
 
     def pass_over(self, number: int) -> None:
         """Have nothing noted of buffer `number`."""
         if number in self._logs:
             self._logs[number].given = 0
 
-    def add(self, words: list[int], inputs: list[Any]) -> None:
+    def add(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
         """Tell the kernel of the logs: their arrays, the epoch, and the sizes that they ask for."""
         inputs.append(self._epoch)
         for log in self._logs.values():
-            words += log.words
+            arrays += log.touched, log.at, log.was
             if log.tells_size:
                 inputs.append(log.given)
 
     def undo(self) -> None:
         """Have all arrays as they were."""
-        for number, array in self._kept:
+        for number, array in self.kept:
             self._restore(number, array)
-        self._kept = []
+        self.kept.clear()
 
     def undo_one(self, own: np.ndarray) -> None:
         """Have this array alone as it was."""
-        for number, array in self._kept:
+        for number, array in self.kept:
             if array is own:
                 self._restore(number, array)
 
@@ -161,17 +149,12 @@ class Undoing:
         else:
             array[...] = self._saved[number]
 
-    def end(self) -> None:
-        """Refer to nobody's arrays any more."""
-        self._kept = []
-
 
 class _LogMemory:
     """The arrays of one log, with room for every entry of the array it is kept of."""
 
     def __init__(self, log: Log):
         self.touched, self.at, self.was = _log_arrays(0, np.dtype(np.int8))
-        self.words: list[int] = self._words()
         self.tells_size = log.size is not None
         self.given = 0  # how many entries the array had at the last call
 
@@ -180,11 +163,7 @@ class _LogMemory:
         self.given = array.size
         if self.was.size < array.size or self.was.dtype != array.dtype:
             self.touched, self.at, self.was = _log_arrays(array.size, array.dtype)
-            self.words = self._words()
         self.at[0] = 0
-
-    def _words(self) -> list[int]:
-        return [w for a in (self.touched, self.at, self.was) for w in (address_of(a), a.size, 0)]
 
 
 def _log_arrays(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.memory import Memory, address_of
+from finchlang.tensors.memory import Memory
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
@@ -49,18 +48,43 @@ def is_scipy(value: Any) -> bool:
     return type(value).__module__.startswith("scipy.sparse")
 
 
+class ArrayLayout(NamedTuple):
+    """What arrays of a type, shape and strides have in common: their format, and their axes in the
+    order of memory, the slowest first, with the sizes of these, the fastest first. There are no axes if
+    entries are not next to each other, or not as the processor has them."""
+
+    format: Format
+    axes: tuple[int, ...] | None
+    shape: tuple[int, ...]
+
+
+@lru_cache(1024)
+def layout_of_array(
+    dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> ArrayLayout:
+    """Raises FinchError "type" for what no tensor holds."""
+    level = dense_format(dtype.newbyteorder("="), len(shape))
+    axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
+    step, has_entries = dtype.itemsize, 0 not in shape
+    for k in axes:
+        if has_entries and shape[k] != 1 and strides[k] != step:
+            return ArrayLayout(level, None, shape)
+        step *= shape[k]
+    if not dtype.isnative:
+        return ArrayLayout(level, None, shape)
+    is_swizzled = axes != tuple(range(len(shape)))
+    format = Swizzled(level, tuple([k + 1 for k in axes])) if is_swizzled else level
+    return ArrayLayout(format, axes[::-1], tuple([shape[k] for k in axes]))
+
+
 def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
-    level = dense_format(array.dtype, array.ndim)
-    axes = sorted(range(array.ndim), key=lambda k: (array.strides[k], array.shape[k] != 1))
-    flat = array.transpose(axes[::-1])
-    if not (flat.flags.c_contiguous and flat.flags.aligned):
-        axes, flat = list(range(array.ndim)), array.transpose()
-        flat = np.array(flat, order="C")
-    shape = tuple([array.shape[k] for k in axes])
-    body = Tensor.over(level, Memory.borrowed(shape, (flat.reshape(-1),), ()), checked=True)
-    if axes == list(range(array.ndim)):
-        return body
-    return SwizzledTensor(body, tuple(k + 1 for k in axes))
+    format, axes, shape = layout_of_array(array.dtype, array.shape, array.strides)
+    if axes is None or not array.flags.aligned:
+        return _from_array(np.array(array, array.dtype.newbyteorder("="), order="F"))
+    memory = Memory.borrowed(shape, (array.transpose(axes).reshape(-1),), ())
+    if isinstance(format, Swizzled):
+        return SwizzledTensor(Tensor.over(format.level, memory, True), format.permutation)
+    return Tensor.over(format, memory, True)
 
 
 def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
@@ -80,31 +104,20 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         ptr, idx = ptr.astype(np.int64), idx.astype(np.int64)
         matrix.indptr, matrix.indices = ptr, idx
     matrix = _in_order(matrix, (data, idx, ptr))
-    format, memory = over_parts(matrix)
+    # what kernels index by is a copy, which nobody else can change
+    ptr, idx = aligned_copy(matrix.indptr), aligned_copy(matrix.indices)
+    memory = Memory.borrowed((rows, fibers), (ptr, idx, matrix.data), (int(ptr[-1]),))
+    format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
     level = format.level if isinstance(format, Swizzled) else format
     body = Tensor.over(level, memory, checked=False)
     body.validate()
     return body if level is format else SwizzledTensor(body, (2, 1))
 
 
-def over_parts(
-    matrix: Any, locate: Callable[[np.ndarray], int] = address_of
-) -> tuple[Format, Memory]:
-    """The format of a CSC or CSR matrix whose arrays are in order and of types that tensors have, and
-    its memory: what kernels index by is a copy, which nobody else can change; the values are the
-    matrix's own. `locate` tells where an array is."""
-    is_by_rows = matrix.format == "csr"
-    rows, fibers = matrix.shape[::-1] if is_by_rows else matrix.shape
-    ptr = aligned_copy(matrix.indptr[: fibers + 1])
-    stored = int(ptr[-1])
-    arrays = ptr, aligned_copy(matrix.indices[:stored]), matrix.data
-    words = [word for array in arrays for word in (locate(array), array.size, 0)]
-    memory = Memory.borrowed((rows, fibers), arrays, (stored,), words)
-    return _format_of_parts(matrix.data.dtype, matrix.indices.dtype, is_by_rows), memory
-
-
 @cache
-def _format_of_parts(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
+def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
+    """The format of a CSC matrix, or one by rows (CSR), of these types of values and indices. Raises
+    FinchError "type" for values that no tensor holds."""
     element = type_of_dtype(dtype)
     if element is None:
         raise FinchError("type", f"matrices of {dtype} have no element type here")

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from finchlang.tensors.level import Level
 
 
-def words_of(arrays: Sequence[np.ndarray]) -> list[int]:
-    """What a kernel is told of arrays."""
-    return [word for array in arrays for word in (address_of(array), array.size, 0)]
-
-
 def address_of(array: np.ndarray) -> int:
     """Where an array is in memory."""
     return array.__array_interface__["data"][0]
@@ -31,36 +26,27 @@ class Memory:
     likewise. A tensor that is written gets another Memory, perhaps over the same arrays.
 
     `is_shared` says that arrays were handed out, so that nothing may be written into them unless
-    it is the tensor's own new content; `is_borrowed`, that they are somebody else's, who may have
-    them moved.
+    it is the tensor's own new content. Those that are somebody else's, who may have them cut short,
+    had `rooms` for so many entries when they were borrowed.
     """
 
-    __slots__ = ("_storage", "arrays", "counters", "is_borrowed", "is_shared", "shape", "words")
+    __slots__ = ("_storage", "arrays", "counters", "is_shared", "rooms", "shape")
 
     def __init__(
-        self,
-        shape: tuple[int, ...],
-        arrays: Sequence[np.ndarray],
-        counters: tuple[Any, ...],
-        words: list[int] | None = None,
+        self, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
     ):
         self.shape, self.arrays, self.counters = shape, arrays, counters
-        #: what a kernel is told of each array: its address, its room in entries, and 0
-        self.words = words_of(arrays) if words is None else words
-        self.is_shared = self.is_borrowed = False
+        self.is_shared = False
+        self.rooms: list[int] | None = None
         self._storage: list[dict[str, Any]] | None = None
 
     @classmethod
     def borrowed(
-        cls,
-        shape: tuple[int, ...],
-        arrays: Sequence[np.ndarray],
-        counters: tuple[Any, ...],
-        words: list[int] | None = None,
+        cls, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
     ) -> Memory:
         """Memory that is somebody else's."""
-        memory = cls(shape, arrays, counters, words)
-        memory.is_shared = memory.is_borrowed = True
+        memory = cls(shape, arrays, counters)
+        memory.is_shared, memory.rooms = True, [array.size for array in arrays]
         return memory
 
     @classmethod
@@ -86,11 +72,6 @@ class Memory:
     def __reduce__(self) -> Any:
         """A copy, by `copy.deepcopy` or out of a pickle, has arrays of its own, which are elsewhere."""
         return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
-
-    def regions(self) -> list[tuple[int, int]]:
-        """The first byte of each array that has any, and the byte behind its last."""
-        starts = zip(self.words[::3], self.arrays, strict=True)
-        return [(at, at + array.nbytes) for at, array in starts if array.nbytes]
 
     def storage(self, format: Level) -> list[dict[str, Any]]:
         """The arrays as far as they are in use, and the counters, in a dict for each level. They are
