@@ -138,7 +138,8 @@ def test_nests_of_levels_go_both_ways(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     array = np.zeros((3, 3))
     array[0, 0], array[1, 1] = 2.5, -1
-    for format in nests("Element(0.0)", 2):
+    some = 8 if suffix == ".bsp.zarr" else 1  # many small files are slow; descriptors are the same
+    for format in list(nests("Element(0.0)", 2))[::some]:
         tensor = fits(format, array)
         if tensor is not None:
             fwrite(str(path), tensor)
