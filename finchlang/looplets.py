@@ -1,5 +1,5 @@
 """The looplets (Finch'25 Table 2, Looplets'23 section 4): data that describes how to iterate over
-one dimension of a tensor. What they mean is written in the rules
+one dimension of a tensor, and `rebuild`, the fold over them. What they mean is written in the rules
 (`rules/loops.py`, `regions.py`, `steppers.py`).
 
 Where a looplet needs code, it holds a Python function over host operations. A *payload* is what a
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from finchlang.host.fold import ONE, sub
+from finchlang.host.fold import ONE, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.syntax import Node, is_missing
@@ -189,13 +189,110 @@ class Regions:
     locate: Callable[[Host, Expr, Expr], Expr]
 
 
+def _same(part: Any) -> Any:
+    return part
+
+
+def rebuild(
+    looplet: Any,
+    inside: Callable[[Node], Node],
+    payload: Callable[[Node], Node] = _same,
+    up: Callable[[Expr], Expr] = _same,
+    down: Callable[[Expr], Expr] = _same,
+) -> Any:
+    """`looplet` with `inside` applied to the looplets that stand directly in it, and `payload` to what
+    it gives for a coordinate; `up` takes coordinates inside to those of the result, `down` back."""
+
+    def end(coordinate: Expr | None) -> Expr | None:
+        return None if coordinate is None else up(coordinate)
+
+    match looplet:
+        case Lookup(at):
+            return Lookup(lambda host, i: payload(at(host, down(i))))
+        case Run(body):
+            return Run(payload(body))
+        case Spike(body, tail, last):
+            return replace(looplet, body=payload(body), tail=payload(tail), end=end(last))
+        case Phase(body, start, stop):
+            return Phase(inside(body), end(start), end(stop))
+        case Sequence(phases):
+            return Sequence(tuple(rebuild(p, inside, payload, up, down) for p in phases))
+        case Switch(condition, head, tail):
+            return Switch(condition, inside(head), inside(tail))
+        case Choice(options, otherwise):
+            return Choice(tuple((c, inside(body)) for c, body in options), inside(otherwise))
+        case Thunk(preamble):
+
+            def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+                body, epilogue = preamble(host)
+                return inside(body), epilogue
+
+            return Thunk(enter)
+        case Shift(body, delta):
+            return Shift(inside(body), delta)
+        case AcceptRun(accept):
+            return AcceptRun(lambda host, a, b: payload(accept(host, down(a), down(b))))
+        case Steps(seek, stride, current, _, last, positions, regions, first):
+            return replace(
+                looplet,
+                seek=None if seek is None else lambda host, i: seek(host, down(i)),
+                stride=lambda host: up(stride(host)),
+                body=lambda host: inside(current(host)),
+                last=end(last),
+                positions=positions and _positions(positions, payload, up, down),
+                regions=regions and _regions(regions, inside, payload, up, down),
+                first=up(first),
+            )
+    return looplet
+
+
+def _positions(known: Positions, payload: Any, up: Any, down: Any) -> Positions:
+    return replace(
+        known,
+        coordinate=lambda host, q: up(known.coordinate(host, q)),
+        tail=lambda host, q, i: payload(known.tail(host, q, down(i))),
+        fill=payload(known.fill),
+        locate=lambda host, q, i: known.locate(host, q, down(i)),
+    )
+
+
+def _regions(known: Regions, inside: Any, payload: Any, up: Any, down: Any) -> Regions:
+    def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
+        first, last, body = known.region(host, q)
+        return up(first), up(last), inside(body)
+
+    fill, locate = payload(known.fill), lambda host, q, i: known.locate(host, q, down(i))
+    return replace(known, region=region, fill=fill, locate=locate)
+
+
+def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:
+    """A looplet nest with `function` applied to the payloads at its leaves."""
+
+    def inside(node: Node) -> Node:
+        return map_payloads(function, node)
+
+    return rebuild(node, inside, inside) if isinstance(node, Looplet) else function(node)
+
+
+def shifted(node: Node, delta: Expr) -> Node:
+    """A looplet with all its coordinates moved by `delta`."""
+    if isinstance(node, Shift):
+        return Shift(node.body, add(delta, node.delta))
+    return rebuild(
+        node,
+        lambda body: Shift(body, delta),
+        up=lambda i: add(i, delta),
+        down=lambda i: sub(i, delta),
+    )
+
+
 def set_end(looplet: Any, end: Expr | None) -> Any:
     """`looplet` with the end of the spikes in it set, where they leave it to their surroundings."""
     match looplet:
         case Spike(end=None) if end is not None:
             return replace(looplet, end=end)
-        case Switch(condition, head, tail):
-            return Switch(condition, set_end(head, end), set_end(tail, end))
+        case Switch() | Thunk():
+            return rebuild(looplet, lambda body: set_end(body, end))
         case Shift(moved, delta):
             return Shift(set_end(moved, None if end is None else sub(end, delta)), delta)
         case Sequence((*phases, Phase(rest, start, None))):
@@ -204,13 +301,6 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
             return Phase(set_end(body, end), start)
         case Sequence((*before, last)):
             return Sequence((*before, set_end(last, end)))
-        case Thunk(preamble):
-
-            def inner(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
-                body, epilogue = preamble(host)
-                return set_end(body, end), epilogue
-
-            return Thunk(inner)
     return looplet
 
 

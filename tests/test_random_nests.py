@@ -14,9 +14,8 @@ from looplet_nests import Nest
 from random_nests import RandomNests
 
 from finchlang.host.fold import ZERO, cast, const
-from finchlang.looplets import set_end
+from finchlang.looplets import map_payloads, set_end
 from finchlang.syntax import Literal
-from finchlang.tensors.wrappers import map_payloads
 from finchlang.types import Int64
 
 #: expressions over a, b, c as a kernel writes them and as NumPy computes them

@@ -26,12 +26,12 @@ from finchlang.looplets import (
     Switch,
     Thunk,
     set_end,
+    shifted,
 )
 from finchlang.rules.cases import disjunction
 from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
-from finchlang.rules.regions import shifted
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Assign, Literal, Node
 from finchlang.types import Type

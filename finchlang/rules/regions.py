@@ -8,29 +8,12 @@ stands in several accesses is one looplet, and is lowered once for all of them.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from finchlang.host.fold import add, compare, sub
-from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
-from finchlang.looplets import (
-    AcceptRun,
-    Lookup,
-    Phase,
-    Positions,
-    Regions,
-    Run,
-    Sequence,
-    Shift,
-    Spike,
-    Steps,
-    Switch,
-    Thunk,
-    set_end,
-)
+from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, set_end, shifted
 from finchlang.rules.context import Context, looplet_rule
 from finchlang.rules.engine import Machine, State, Step, if_not_empty
-from finchlang.syntax import EMPTY, Block, Node
+from finchlang.syntax import EMPTY, Block
 
 
 @looplet_rule("Phase", Phase, in_loop=True)
@@ -47,68 +30,6 @@ def shift(machine: Machine, E: Context, state: State) -> Step:
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
     (Looplets'23 section 8)"""
     return E[shifted(E.hole.body, E.hole.delta)], state
-
-
-def shifted(node: Any, delta: Expr) -> Any:
-    """A looplet with all its coordinates moved by `delta`."""
-
-    def moved(end: Expr | None) -> Expr | None:
-        return None if end is None else add(end, delta)
-
-    match node:
-        case Lookup(at):
-            return Lookup(lambda host, i: at(host, sub(i, delta)))
-        case Spike(_, _, end):
-            return replace(node, end=moved(end))
-        case Phase(body, start, stop):
-            return Phase(Shift(body, delta), moved(start), moved(stop))
-        case Sequence(phases):
-            return Sequence(tuple(shifted(p, delta) for p in phases))
-        case Switch(condition, head, tail):
-            return Switch(condition, Shift(head, delta), Shift(tail, delta))
-        case Thunk(preamble):
-
-            def enter(host: Any) -> Any:
-                body, epilogue = preamble(host)
-                return Shift(body, delta), epilogue
-
-            return Thunk(enter)
-        case Steps(seek, stride, current, _, last, positions, regions, first):
-            return replace(
-                node,
-                seek=None if seek is None else lambda host, i: seek(host, sub(i, delta)),
-                stride=lambda host: add(stride(host), delta),
-                body=lambda host: Shift(current(host), delta),
-                last=moved(last),
-                positions=None if positions is None else _shifted_positions(positions, delta),
-                regions=None if regions is None else _shifted_regions(regions, delta),
-                first=add(first, delta),
-            )
-        case AcceptRun(accept):
-            return AcceptRun(lambda host, a, b: accept(host, sub(a, delta), sub(b, delta)))
-        case Shift(body, more):
-            return Shift(body, add(delta, more))
-    return node  # a Run, or payload
-
-
-def _shifted_positions(known: Positions, delta: Expr) -> Positions:
-    return replace(
-        known,
-        coordinate=lambda host, q: add(known.coordinate(host, q), delta),
-        tail=lambda host, q, i: known.tail(host, q, sub(i, delta)),
-        locate=lambda host, q, i: known.locate(host, q, sub(i, delta)),
-    )
-
-
-def _shifted_regions(known: Regions, delta: Expr) -> Regions:
-    def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
-        first, last, body = known.region(host, q)
-        return add(first, delta), add(last, delta), Shift(body, delta)
-
-    def locate(host: Host, q: Expr, i: Expr) -> Expr:
-        return known.locate(host, q, sub(i, delta))
-
-    return replace(known, region=region, locate=locate)
 
 
 @looplet_rule("Run", Run)

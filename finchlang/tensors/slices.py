@@ -8,7 +8,6 @@ step the order is turned around, which no stepper can be.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +27,7 @@ from finchlang.looplets import (
     Stepper,
     Switch,
     Thunk,
+    rebuild,
     set_end,
 )
 from finchlang.source import Bug
@@ -73,17 +73,10 @@ class Slice:
                 return self._phase(body, start, stop)
             case Sequence(phases):
                 return self._sequence(phases)
-            case Switch(condition, head, tail):
-                return Switch(condition, self.of(head), self.of(tail))
             case Shift(body, delta):
                 return replace(self, first=sub(self.first, delta)).of(body)
-            case Thunk(preamble):
-
-                def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
-                    body, epilogue = preamble(host)
-                    return self.of(body), epilogue
-
-                return Thunk(enter)
+            case Switch() | Thunk():
+                return rebuild(node, self.of)
             case Stepper() | Jumper():
                 return self._steps(node)
         return node  # a Run, or payload

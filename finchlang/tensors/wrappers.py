@@ -9,7 +9,7 @@ pass resolves it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from finchlang.host.fold import ONE, ZERO, add, compare, sub
@@ -17,14 +17,13 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
 from finchlang.looplets import (
     Lookup,
-    Looplet,
     Phase,
     Run,
     Sequence,
     Shift,
-    Spike,
     Switch,
     Thunk,
+    map_payloads,
     set_end,
 )
 from finchlang.source import FinchError
@@ -34,73 +33,6 @@ from finchlang.tensors.level import UPDATE, Fiber, TensorLike
 from finchlang.walk import substitute, walk
 
 _MISSING = Literal(MISSING)
-
-
-def map_payloads(function: Callable[[Node], Node], looplet: Node) -> Node:
-    """A looplet nest with `function` applied to the payloads at its leaves."""
-
-    def inside(node: Node) -> Node:
-        return map_payloads(function, node)
-
-    found: Any = looplet
-    match found:
-        case Lookup(at):
-            return Lookup(lambda host, i: inside(at(host, i)))
-        case Run(body):
-            return Run(function(body))
-        case Spike(body, tail):
-            return replace(found, body=function(body), tail=inside(tail))
-        case Phase(body, start, stop):
-            return Phase(inside(body), start, stop)
-        case Sequence(phases):
-            return Sequence(tuple(Phase(inside(p.body), p.start, p.stop) for p in phases))
-        case Switch(condition, head, tail):
-            return Switch(condition, inside(head), inside(tail))
-        case Thunk(preamble):
-
-            def enter(host: Host) -> tuple[Node, Any]:
-                body, epilogue = preamble(host)
-                return inside(body), epilogue
-
-            return Thunk(enter)
-        case Looplet():
-            return _map_others(function, looplet)
-    return function(looplet)
-
-
-def _map_others(function: Callable[[Node], Node], looplet: Any) -> Node:
-    """`map_payloads` for the looplets whose bodies are made step by step."""
-    from dataclasses import replace
-
-    from finchlang.looplets import AcceptRun
-
-    def inside(node: Node) -> Node:
-        return map_payloads(function, node)
-
-    if isinstance(looplet, Shift):
-        return Shift(inside(looplet.body), looplet.delta)
-    if isinstance(looplet, AcceptRun):
-        accept = looplet.body
-        return AcceptRun(lambda host, start, stop: inside(accept(host, start, stop)))
-    body, positions, regions = looplet.body, looplet.positions, looplet.regions
-    if positions is not None:
-        tail = positions.tail
-        positions = replace(
-            positions,
-            tail=lambda host, q, i: inside(tail(host, q, i)),
-            fill=function(positions.fill),
-        )
-    if regions is not None:
-        region = regions.region
-
-        def changed(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
-            first, last, content = region(host, q)
-            return first, last, inside(content)
-
-        regions = replace(regions, region=changed, fill=function(regions.fill))
-    return replace(
-        looplet, body=lambda host: inside(body(host)), positions=positions, regions=regions
-    )
 
 
 # ------------------------------------------------------------------------------------- closures
