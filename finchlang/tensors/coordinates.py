@@ -15,7 +15,7 @@ from finchlang.looplets import Lookup, Spike, Thunk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import ranges_equal
-from finchlang.tensors.level import Fiber, Level, PartOfFiber, Store
+from finchlang.tensors.level import Dims, Fiber, Level, PartOfFiber, Store
 from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.types import Int64, Type
 
@@ -55,11 +55,11 @@ class Coordinates(Level):
         """The arrays of coordinates."""
         return tuple(store.buffers[name] for name in self.names())
 
-    def own(self, dims: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def own(self, dims: Dims) -> tuple[Expr, ...]:
         """The sizes of this level's modes, of those of a tensor or fiber."""
         return dims[len(dims) - self.number :]
 
-    def below(self, dims: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    def below(self, dims: Dims) -> tuple[Expr, ...]:
         """The sizes of the child's dimensions."""
         return dims[: len(dims) - self.number]
 
@@ -80,7 +80,7 @@ class Coordinates(Level):
 
         return Thunk(preamble)
 
-    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             one, other = (self.child_position(host, store, k) for k in (a, b))
             return self.lvl.equal(host, store.child, self.below(dims), one, other)

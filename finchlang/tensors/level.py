@@ -24,6 +24,8 @@ from finchlang.syntax import Literal, Node
 from finchlang.types import Int64, Type
 
 READ, UPDATE = "read", "update"
+#: the sizes of the modes of a level and of those below it, the outermost last
+Dims = tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -158,33 +160,27 @@ class Level:
 
     # ------------------------------------------------- Table 3: programs over host operations
 
-    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+    def declare(self, host: Host, store: Store, dims: Dims) -> None:
         """Empty the storage for a tensor of size `dims` (this level's own is the last)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def assemble(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
+    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
         """Make the fibers at positions start..stop (both included), all fill."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         """Finish `count` fibers for reading."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         """Make `count` fibers ready for updates."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def reserve(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
+    def reserve(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
         """As `assemble`, but what the entries are does not matter; of Dense levels and leaves."""
         self.assemble(host, store, dims, start, stop)
 
-    def refill(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr, value: Expr
-    ) -> None:
+    def refill(self, host: Host, store: Store, dims: Dims, count: Expr, value: Expr) -> None:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -202,18 +198,16 @@ class Level:
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
 
-    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
         """Whether the frozen fibers at positions p and q hold the same."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def move(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
-    ) -> None:
+    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
         """Make the fiber at `target` the frozen fiber at `source`, which lies above. All that are
         kept are moved in turn, each to the position after the one before."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         """Forget the frozen fibers from position `count` on."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -380,7 +374,7 @@ class Fiber(TensorLike):
     mode `dirty` is the cell to set once something has been written, if a parent wants to know."""
 
     store: Store
-    dims: tuple[Expr, ...]
+    dims: Dims
     position: Expr = field(default_factory=lambda: const(0))
     dirty: Cell | None = None
     mode: str = READ

@@ -13,9 +13,9 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Run, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import each_equal, ranges_equal
-from finchlang.tensors.level import Fiber, Store
+from finchlang.tensors.level import Dims, Fiber, Store
 from finchlang.tensors.run_list import RunList
-from finchlang.tensors.runs import Dims, expand, spans
+from finchlang.tensors.runs import expand, spans
 from finchlang.types import Int64
 
 

@@ -13,7 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.element import typed_literal
-from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
 from finchlang.types import Bool, Type
 
 
@@ -36,29 +36,25 @@ class Pattern(Level):
     def element_type(self) -> Type:
         return Bool
 
-    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+    def declare(self, host: Host, store: Store, dims: Dims) -> None:
         pass
 
-    def assemble(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
+    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
         pass
 
-    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         pass
 
-    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         pass
 
-    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
         return TRUE
 
-    def move(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
-    ) -> None:
+    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
         pass
 
-    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:

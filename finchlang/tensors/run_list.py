@@ -14,11 +14,10 @@ from finchlang.looplets import Lookup, Run, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.dense import Dense
-from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.runs import (
     Contents,
-    Dims,
     Runs,
     expand,
     find_runs,

@@ -20,10 +20,9 @@ from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import AcceptRun, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
-from finchlang.tensors.level import Fiber, Level, Store
+from finchlang.tensors.level import Dims, Fiber, Level, Store
 from finchlang.types import Int64, Type
 
-Dims = tuple[Expr, ...]
 #: cells and what they held
 Contents = list[tuple[Cell, Expr]]
 

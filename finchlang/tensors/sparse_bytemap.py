@@ -16,7 +16,7 @@ from finchlang.looplets import Lookup, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import move_range, ranges_equal
-from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import (
     pack_sorted,
@@ -57,7 +57,7 @@ class SparseByteMap(Level):
     clears_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
-    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+    def declare(self, host: Host, store: Store, dims: Dims) -> None:
         """Clear the listed positions only, if the fibers keep their size; else start anew."""
         size = dims[-1]
         same = host.let(compare("eq", host.get(store.width), size), "same")
@@ -111,9 +111,7 @@ class SparseByteMap(Level):
 
         host.count(ZERO, sub(fibers, 1), fiber, "p")
 
-    def assemble(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
+    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
         wanted = host.let(mul(add(stop, 1), dims[-1]), "wanted")
         cleared = host.get(store.cleared)
 
@@ -126,7 +124,7 @@ class SparseByteMap(Level):
 
         host.branch(compare("gt", wanted, cleared), extend)
 
-    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         size = dims[-1]
         is_one = count is ONE  # fiber: then positions are coordinates already
 
@@ -232,7 +230,7 @@ class SparseByteMap(Level):
         host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, host.get(kept))
 
-    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
         self._make_room(host, store, dims[-1])
         if count is not ONE:  # one fiber: coordinates are positions already
@@ -241,7 +239,7 @@ class SparseByteMap(Level):
                 host, store, count, dims[-1], lambda q, position: host.store(store.idx, q, position)
             )
 
-    def equal(self, host: Host, store: Store, dims: tuple[Expr, ...], p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
         size, idx = dims[-1], store.idx
 
         def children(a: Expr, b: Expr) -> Expr:
@@ -251,9 +249,7 @@ class SparseByteMap(Level):
 
         return ranges_equal(host, store.ptr, p, q, (idx,), children)
 
-    def move(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
-    ) -> None:
+    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
         size = dims[-1]
         a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
 
@@ -265,7 +261,7 @@ class SparseByteMap(Level):
         host.count(ZERO, sub(size, 1), one, "k")
         move_range(host, store.ptr, source, target, (store.idx,), lambda a, b: None)
 
-    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         positions = host.let(mul(count, dims[-1]), "positions")
         host.set(store.fibers, count)
         host.set(store.cleared, positions)

@@ -18,7 +18,7 @@ from finchlang.syntax import Node
 from finchlang.tensors import hash_table
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates, Entries
-from finchlang.tensors.level import READ, Fiber, PartOfFiber, Store
+from finchlang.tensors.level import READ, Dims, Fiber, PartOfFiber, Store
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import accumulate, load_range
 from finchlang.types import Float64, Int64
@@ -61,13 +61,11 @@ class SparseHash(Coordinates):
 
     # ------------------------------------------------------------------ the life cycle
 
-    def declare(self, host: Host, store: Store, dims: tuple[Expr, ...]) -> None:
+    def declare(self, host: Host, store: Store, dims: Dims) -> None:
         hash_table.clear(host, store)
         self.lvl.declare(host, store.child, self.below(dims))
 
-    def assemble(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], start: Expr, stop: Expr
-    ) -> None:
+    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
         """There is nothing to make; but keys must be numbers (with much room for rounding)."""
         sizes = self.own(dims)
         keys = cast(add(stop, 1), Float64)
@@ -76,7 +74,7 @@ class SparseHash(Coordinates):
         too_many = compare("gt", keys, const(float(_MOST_KEYS), Float64))
         host.branch(too_many, lambda: host.fail("dimension", _too_many(len(sizes)), sizes))
 
-    def freeze(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         host.grow(store.pos, host.get(store.stored))
         if count is ONE:
             self._list_one_fiber(host, store)
@@ -99,7 +97,7 @@ class SparseHash(Coordinates):
             host.count(ZERO, sub(count, 1), fiber, "p")
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
-    def _span(self, dims: tuple[Expr, ...]) -> Expr:
+    def _span(self, dims: Dims) -> Expr:
         """The number of keys of a fiber."""
         return _product(self.own(dims))
 
@@ -145,7 +143,7 @@ class SparseHash(Coordinates):
         accumulate(host, store.ptr, add(count, 1))
         self._each_set(host, store, enlist)
 
-    def _split(self, host: Host, store: Store, dims: tuple[Expr, ...], base: Expr, q: Expr) -> None:
+    def _split(self, host: Host, store: Store, dims: Dims, base: Expr, q: Expr) -> None:
         """From the key at `pos[q]` to its coordinates and its position."""
         key = host.load(store.pos, q, "key")
         rest: Expr = host.let(sub(key, base), "rest")
@@ -159,18 +157,16 @@ class SparseHash(Coordinates):
         at = hash_table.find(host, store, key)
         host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
 
-    def thaw(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         """The table is what it was."""
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
 
-    def move(
-        self, host: Host, store: Store, dims: tuple[Expr, ...], source: Expr, target: Expr
-    ) -> None:
+    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
         """The list only; children stay where they are."""
         arrays = (*self.buffers(store), store.pos)
         move_range(host, store.ptr, source, target, arrays, lambda a, b: None)
 
-    def truncate(self, host: Host, store: Store, dims: tuple[Expr, ...], count: Expr) -> None:
+    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
         """Make the table anew from the list of what was kept."""
         host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
         sizes, arrays = self.own(dims), self.buffers(store)

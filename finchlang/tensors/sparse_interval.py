@@ -13,8 +13,8 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
-from finchlang.tensors.level import READ, Fiber, Level, Store
-from finchlang.tensors.runs import Dims, expand, find_runs
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.runs import expand, find_runs
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
 
