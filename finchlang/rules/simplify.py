@@ -9,6 +9,7 @@ from typing import Any
 from finchlang.algebra import PAIR, operator
 from finchlang.host.fold import ONE, add, compare, sub
 from finchlang.host.ir import Const, Expr
+from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounds
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import is_value, rewrite_call, typed
@@ -191,8 +192,8 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
                 return node
             if row is None or row.repeated is None:
                 return None
-            product = Call(Variable(row.repeated), (value, times))
-            step = Call(op, (target, value))  # a product of Bools stays a Bool, as one step does
+            step = Call(op, (target, value))
+            product = Call(Variable(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
         case Sieve(condition, body):
             inner = repeat(body, times, once)
@@ -208,6 +209,16 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
             if all(p is not None for p in parts):
                 return Block(tuple(p for p in parts if p is not None))
     return None
+
+
+def _in_type_of(step: Call, value: Node) -> Node:
+    """A value that steps take, in their type: integers that they add up as floats do not wrap around.
+    Of what may yet turn out missing the type is that of what stands in for it."""
+    wanted = type_of(step)
+    rows = [operator(n.op) for n in walk(value) if isinstance(n, Call)]
+    if wanted is not None and any(row is not None and row.overrides for row in rows):
+        return Call(Variable(wanted.name), (value,))
+    return typed(value, step)
 
 
 def _is_once(node: Node, once: Callable[[Assign], bool]) -> bool:
