@@ -31,7 +31,7 @@ class Looplet(Node):
     __hash__ = object.__hash__
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}(...)"
+        return f"{type(self).__name__.lower()}(...)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,9 +46,6 @@ class Run(Looplet):
     """A constant region: `body` is the payload at every coordinate."""
 
     body: Node
-
-    def __str__(self) -> str:
-        return f"Run({self.body})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -118,7 +118,7 @@ class StagedTrace(Trace):
         self.grown.clear()
 
     def shown(self, at: Expr) -> str:
-        return repr(at)
+        return str(at)
 
 
 class Counts(Observer):

@@ -7,12 +7,13 @@ in the constructor functions of `host/fold.py` and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from finchlang.source import Span
-from finchlang.types import Type
+from finchlang.types import Bool, Float64, Int64, Type
 
 # ------------------------------------------------------------------------------------ expressions
 
@@ -22,6 +23,9 @@ class Expr:
 
     __slots__ = ("type", "__weakref__")
     type: Type
+
+    def __str__(self) -> str:
+        return written(self, str, inside=True)
 
 
 class Const(Expr):
@@ -67,6 +71,8 @@ class Var(Expr):
     def __repr__(self) -> str:
         return self.name
 
+    __str__ = __repr__
+
 
 class Op(Expr):
     """A primitive operation of OPS on `args`; integers wrap around at their width."""
@@ -111,6 +117,48 @@ OPS: dict[str, int] = {
     "select": 3,
 }
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))
+
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "fdiv": "/",
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "&",
+    "or": "|",
+    "shl": "<<",
+    "shr": ">>",
+}
+_PREFIX = {"neg": "-", "not": "!"}
+_NAMES = {"idiv": "div", "irem": "rem", "select": "ifelse", "fpow": "pow", "ipow": "pow"}
+
+
+def written(expr: Expr, name: Callable[[Var], str], inside: bool = False) -> str:
+    """`expr` as Julia writes it; `inside` an operator, an operator is put in parentheses. The type of a
+    constant is written unless it is Bool, Int64 or Float64."""
+    if isinstance(expr, Const):
+        value = {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(repr(expr.value), repr(expr.value))
+        if expr.type == Bool:
+            return value.lower()
+        return value if expr.type in (Int64, Float64) else f"{expr.type}({value})"
+    if isinstance(expr, Var):
+        return name(expr)
+    assert isinstance(expr, Op)
+    if expr.name in _INFIX:
+        left, right = (written(arg, name, True) for arg in expr.args)
+        result = f"{left} {_INFIX[expr.name]} {right}"
+        if expr.name == "add" and right.startswith("-"):
+            result = f"{left} - {right[1:]}"
+        return f"({result})" if inside else result
+    if expr.name in _PREFIX:
+        return f"{_PREFIX[expr.name]}{written(expr.args[0], name, True)}"
+    called = str(expr.type) if expr.name == "cast" else _NAMES.get(expr.name, expr.name)
+    return f"{called}({', '.join(written(arg, name) for arg in expr.args)})"
 
 
 # -------------------------------------------------------------------------------- memory and cells

@@ -6,28 +6,8 @@ import re
 from typing import Any
 
 from finchlang.host import ir
-from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Residual, Stmt, Var
+from finchlang.host.ir import Buffer, Cell, Code, Expr, Residual, Stmt, Var, written
 from finchlang.source import Bug
-from finchlang.types import Bool, Float64, Int64
-
-_INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "fdiv": "/",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "and": "&",
-    "or": "|",
-    "shl": "<<",
-    "shr": ">>",
-}
-_PREFIX = {"neg": "-", "not": "!"}
-_NAMES = {"idiv": "div", "irem": "rem", "select": "ifelse", "fpow": "pow", "ipow": "pow"}
 
 
 def text(residual: Residual) -> str:
@@ -75,22 +55,7 @@ class Listing:
 
     def expr(self, expr: Expr, inside: bool = False) -> str:
         """`inside` an operator, an operator is put in parentheses."""
-        if isinstance(expr, Const):
-            return _constant(expr)
-        if isinstance(expr, Var):
-            return self.name(expr)
-        assert isinstance(expr, Op)
-        if expr.name in _INFIX:
-            left, right = (self.expr(arg, True) for arg in expr.args)
-            result = f"{left} {_INFIX[expr.name]} {right}"
-            if expr.name == "add" and right.startswith("-"):
-                result = f"{left} - {right[1:]}"
-            return f"({result})" if inside else result
-        args = [self.expr(arg) for arg in expr.args]
-        if expr.name in _PREFIX:
-            return f"{_PREFIX[expr.name]}{self.expr(expr.args[0], True)}"
-        name = str(expr.type) if expr.name == "cast" else _NAMES.get(expr.name, expr.name)
-        return f"{name}({', '.join(args)})"
+        return written(expr, self.name, inside)
 
     # -------------------------------------------------------------------------------- statements
 
@@ -171,11 +136,3 @@ class Listing:
                 extra = "".join(f", {self.expr(v)}" for v in values)
                 return f"fail({kind!r}, {message!r}{extra})"
         raise Bug(f"no listing of the statement {statement!r}")
-
-
-def _constant(expr: Const) -> str:
-    """As Julia writes it; the type is written unless it is Bool, Int64 or Float64."""
-    value = {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(repr(expr.value), repr(expr.value))
-    if expr.type == Bool:
-        return value.lower()
-    return value if expr.type in (Int64, Float64) else f"{expr.type}({value})"

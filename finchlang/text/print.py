@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, Switch
 from finchlang.syntax import (
     Access,
     Assign,
@@ -79,7 +80,7 @@ def pretty(node: Any) -> str:
 
     `parse_script(pretty(p)) == p` and `parse_kernel(pretty(p)) == p` for whatever the parser
     yields. What no source can say prints as itself: a Value's host expression, and the objects
-    that stand for tensors while rules run.
+    that stand for tensors while rules run; a looplet does as Finch'25 Table 2 has it, without functions.
     """
     statement = STATEMENTS.get(type(node))
     return "\n".join(statement(node)) if statement else _expression(node)
@@ -208,11 +209,20 @@ def _macro(node: Macro) -> tuple[str, int]:
     return " ".join([f"@{node.name}", *(pretty(a) for a in node.args)]), ATOM
 
 
+def _looplet(name: str, *parts: Any) -> tuple[str, int]:
+    return f"{name}({_list(parts)})", ATOM
+
+
+def _end(end: Any) -> Node:
+    """The start or stop of a phase, which may be left out."""
+    return Dimensionless() if end is None else Value(end)
+
+
 EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     Literal: _literal,
     Index: lambda n: (n.name, ATOM),
     Variable: lambda n: (n.name, ATOM),
-    Value: lambda n: (repr(n.expr), ATOM),
+    Value: lambda n: (str(n.expr), ATOM),
     Extent: _range,
     Range: _range,
     Dimensionless: lambda n: ("_", ATOM),
@@ -228,6 +238,12 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     KeywordCall: _keyword_call,
     Parametric: lambda n: (f"{n.name}{{{_list(n.parameters)}}}", ATOM),
     Macro: _macro,
+    Run: lambda n: _looplet("run", n.body),
+    Spike: lambda n: _looplet("spike", n.body, n.tail),
+    Phase: lambda n: _looplet("phase", Extent(_end(n.start), _end(n.stop)), n.body),
+    Sequence: lambda n: _looplet("sequence", *n.phases),
+    Switch: lambda n: _looplet("switch", Value(n.condition), n.head, n.tail),
+    Shift: lambda n: _looplet("shift", n.body, Value(n.delta)),
 }
 
 # ------------------------------------------------------------------------------------- statements
