@@ -129,3 +129,16 @@ def test_pairs_are_no_numbers(engine: str, program: str) -> None:
     with pytest.raises(FinchError) as caught:
         session.run(f"s = Scalar(Inf => 0)\nn = Scalar(0.0)\n{program}")
     assert caught.value.kind == "type"
+
+
+def test_symmetric_pairs_and_pictures() -> None:
+    lines: list[str] = []
+    session = Session(output=lines.append)
+    session.run("A = Tensor(Symmetric(Element(0.0 => 0)), 40, 40)")
+    session.run(
+        kernel("A .= 0.0 => 0\nfor j = _, i = _\nif i <= j\nA[i, j] = 1.0 * i => j\nend\nend")
+    )
+    session.run("B = Tensor(Dense(SparseList(Element(0.0 => 0))), A); C = Tensor(typeof(A), B)")
+    assert session.run("B == A && C == A")
+    session.run("display(B)")
+    assert "a dot is an entry" in "".join(lines)

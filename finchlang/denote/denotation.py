@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.denote.arrays import DenseArray, bind
-from finchlang.denote.dimensions import MASKS, Environment, Equations, Late, tensor_of, unwrap
+from finchlang.denote.dimensions import (
+    MASKS,
+    Environment,
+    Equations,
+    Late,
+    check_count,
+    tensor_of,
+    unwrap,
+)
 from finchlang.denote.operators import Failed, Number, apply, convert, number
 from finchlang.denote.settled import settled
 from finchlang.source import Bug, FinchError
@@ -209,10 +217,7 @@ class Denotation:
         root, modes = self.unwrapped[id(access)]
         mask = isinstance(root, Call)
         shape = self.mask_shape(root, env) if mask else self.shape(root)
-        if len(modes) != len(shape):
-            name = root.op.name if mask else root.name
-            message = f"{name} has {len(shape)} dimensions, {len(modes)} indices given"
-            raise FinchError("dimension", message, access.span)
+        check_count(root, shape, modes, access)
         place: list[int] = []
         outside = False
         name = root.op.name if mask else root.name

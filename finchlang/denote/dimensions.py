@@ -3,7 +3,7 @@ runs over, found by solving equations between actual numbers (Finch'25 section 4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -120,6 +120,14 @@ def unwrap(access: Access) -> tuple[Any, list[Mode]]:
     return tensor, modes
 
 
+def check_count(root: Any, sizes: Sequence[Any], modes: list[Mode], access: Access) -> None:
+    """Raises FinchError "dimension" unless an access has an index for each dimension."""
+    if len(modes) != len(sizes):
+        name = root.op.name if isinstance(root, Call) else root.name  # type: ignore[attr-defined]
+        message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
+        raise FinchError("dimension", message, access.span)
+
+
 def _modifiers(index: Node) -> Mode:
     """How an index without `~`, protocols and windows accesses its mode."""
     if isinstance(index, Call) and len(index.args) == 1:
@@ -140,21 +148,6 @@ def _swizzle(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
     return [modes[p - 1] for p in order]
 
 
-def _permissive(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    pairs = zip(modes, settings, strict=True)
-    return [replace(m, permissive=m.permissive or s == Literal(True)) for m, s in pairs]
-
-
-def _offset(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    pairs = zip(modes, settings, strict=True)
-    return [m if s == Literal(0) else m.shifted(s) for m, s in pairs]
-
-
-def _window(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    pairs = zip(modes, settings, strict=True)
-    return [m.within(s) if isinstance(s, Extent) else m for m, s in pairs]
-
-
 def _toeplitz(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
     k: Any = getattr(settings[0], "value", None)
     if k not in range(1, len(modes)):
@@ -165,12 +158,19 @@ def _toeplitz(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
     return [*modes[: k - 1], both, *modes[k + 1 :]]
 
 
+def _each(
+    change: Callable[[Mode, Any], Mode],
+) -> Callable[[list[Mode], tuple[Any, ...]], list[Mode]]:
+    """A wrapper that has a setting for each mode."""
+    return lambda modes, settings: list(map(change, modes, settings))
+
+
 _WRAPPERS = {
     "swizzle": _swizzle,
-    "permissive": _permissive,
-    "protocolize": lambda modes, settings: modes,
-    "offset": _offset,
-    "window": _window,
+    "permissive": _each(lambda m, s: replace(m, permissive=m.permissive or s == Literal(True))),
+    "protocolize": _each(lambda m, s: m),
+    "offset": _each(lambda m, s: m if s == Literal(0) else m.shifted(s)),
+    "window": _each(lambda m, s: m.within(s) if isinstance(s, Extent) else m),
     "toeplitz": _toeplitz,
 }
 
@@ -337,10 +337,7 @@ class Equations:
     def access(self, node: Access, env: Environment, indices: dict[str, Dimension]) -> None:
         root, modes = unwrap(node)
         sizes = self.mask(root, env, len(modes)) if isinstance(root, Call) else self.modes(root)
-        if len(sizes) != len(modes):
-            name = getattr(root.op, "name", "") if isinstance(root, Call) else root.name
-            message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
-            raise FinchError("dimension", message, node.span)
+        check_count(root, sizes, modes, node)
         for mode, own in zip(modes, sizes, strict=True):
             for index, window, permissive, is_first in mode.windows:
                 if is_first and not permissive:

@@ -11,6 +11,7 @@ import numpy as np
 from finchlang.algebra import Operator
 from finchlang.rules.simplify import simplify
 from finchlang.script.environment import Environment
+from finchlang.script.tensors import element_type, over
 from finchlang.script.values import ARITHMETIC, check_arrays, is_array, on_types, operate
 from finchlang.syntax import (
     Access,
@@ -32,7 +33,6 @@ from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
-from finchlang.types import Type, type_of_value
 
 RESULT = Variable("result")
 
@@ -97,24 +97,16 @@ def _aligned(operands: list[Any]) -> tuple[list[Any], tuple[int, ...] | None]:
             return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
         coordinates, values = tensor.entries()
         modes = [m - 1 for m in permutation or range(1, tensor.order + 1)]
-        level = _common([format], Element(typed_literal(tensor.fill, _element_type(tensor))))
+        level = _common([format], Element(typed_literal(tensor.fill, element_type(tensor))))
         shape, coordinates = [tensor.shape[m] for m in modes], coordinates[modes]
         return Tensor.from_coo(level, shape, list(coordinates), values)
 
     return [stored(x) for x in operands], permutation
 
 
-def _element_type(operand: Any) -> Type:
-    """The type of an operand's elements, or of the number that it is."""
-    body = operand.body if isinstance(operand, SwizzledTensor) else operand
-    found = body.format.element_type if isinstance(body, Tensor) else type_of_value(body)
-    assert found is not None
-    return found
-
-
 def _common(formats: list[Level], leaf: Level) -> Level:
     """The format over `leaf` of what is computed from tensors of `formats`."""
-    found = [_over(format, leaf) for format in formats]
+    found = [over(format, leaf) for format in formats]
     if found.count(found[0]) == len(found) and all(p.holds_any for p in found[0].levels()):
         return found[0]
     dense = [[p.is_dense for p in f.levels() for _ in range(p.modes)] for f in found]
@@ -123,15 +115,11 @@ def _common(formats: list[Level], leaf: Level) -> Level:
     return leaf
 
 
-def _over(format: Level, leaf: Level) -> Level:
-    return leaf if format.is_leaf else format.with_child(_over(format.child, leaf))
-
-
 def _fill(op: Operator, operands: list[Any]) -> tuple[Literal, list[Literal | None]]:
     """`op` of the fills, and the numbers that the kernel has to know so that it finds the same: none
     where the fills decide, as 0 does a product; then the kernel is the same for every number."""
     fills = [x.format.fill if isinstance(x, Tensor) else None for x in operands]
-    types = [_element_type(x) for x in operands]
+    types = [element_type(x) for x in operands]
     parts = [f or Variable("x", type=t) for f, t in zip(fills, types, strict=True)]
     found = simplify(Call(Variable(op.name), tuple(parts)))
     numbers: list[Literal | None] = [None] * len(operands)

@@ -28,6 +28,7 @@ from finchlang.script.tensors import (
 from finchlang.script.values import (
     FinchRange,
     dense,
+    entries,
     equal,
     is_array,
     is_number,
@@ -261,14 +262,6 @@ _add(
 # ------------------------------------------------------------------------------ numbers and ranges
 
 
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, (list, tuple, FinchRange)):
-        return value
-    if is_array(value):
-        return map(plain, dense(value).flatten(order="F"))
-    raise FinchError("type", f"{kind_of(value)} has no entries")
-
-
 def _reduction(name: str) -> Callable[[Any], Any]:
     """sum, maximum and minimum: NumPy's over arrays, the operator over anything else."""
     ufuncs: dict[str, tuple[str, Any]] = {
@@ -281,7 +274,7 @@ def _reduction(name: str) -> Callable[[Any], Any]:
     def reduce(value: Any) -> Any:
         if is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
             return plain(ufunc(dense(value)))
-        items = list(_items(value))
+        items = list(entries(value))
         if not items and name != "sum":
             raise FinchError("type", f"{name} of nothing")
         result = items[0] if items else 0
@@ -296,11 +289,11 @@ def _place(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
     """argmin and argmax: the first place, by columns, of the least or greatest entry; NaN is both."""
 
     def place(value: Any) -> Any:
-        entries = dense(value) if is_array(value) else np.array(list(_items(value)))
-        if entries.size == 0 or entries.dtype.kind not in "biuf":
+        array = dense(value) if is_array(value) else np.array(list(entries(value)))
+        if array.size == 0 or array.dtype.kind not in "biuf":
             raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-        flat = int(find(entries.flatten(order="F")))
-        index = tuple(int(i) + 1 for i in np.unravel_index(flat, entries.shape, order="F"))
+        flat = int(find(array.flatten(order="F")))
+        index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
         return index[0] if len(index) == 1 else index
 
     return place
@@ -335,7 +328,7 @@ def _range(start: Any, stop: Any, step: Any = None, length: Any = None) -> Finch
 def _collect(value: Any) -> Any:
     if is_array(value):
         return dense(value).copy(order="F")
-    items = list(_items(value))
+    items = list(entries(value))
     if isinstance(value, FinchRange) and not items:
         return np.empty(0, element_type(value.start).dtype)
     return np.array(items) if items and all(map(is_number, items)) else items
@@ -397,7 +390,7 @@ _add("all(A)", "whether every entry is true", lambda A: all(_bools(A)))
 
 
 def _bools(value: Any) -> Iterable[bool]:
-    for item in _items(value):
+    for item in entries(value):
         if not isinstance(item, (bool, np.bool_)):
             raise FinchError("type", f"any and all need entries of {Bool}, not {kind_of(item)}")
         yield bool(item)

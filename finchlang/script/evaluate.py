@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +16,8 @@ from finchlang.script.environment import Environment, Scope, assigned_names
 from finchlang.script.evaluate_calls import Calls, Leave
 from finchlang.script.evaluate_expressions import Closure, placed
 from finchlang.script.indexing import set_subscript
-from finchlang.script.show import kind_of, text
-from finchlang.script.values import FinchRange, dense, is_array, plain, truth
+from finchlang.script.show import text
+from finchlang.script.values import entries, truth
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Break,
@@ -325,13 +325,9 @@ class Evaluator(Calls):
         return lambda env: folder
 
 
-def items(value: Any) -> Iterator[Any]:
-    """The entries of a value, in order."""
-    if isinstance(value, (tuple, FinchRange, list, str)):
-        return iter(value)
-    if is_array(value):
-        return map(plain, dense(value).flatten(order="F"))
-    raise FinchError("type", f"{kind_of(value)} has no entries to go through")
+def items(value: Any) -> Iterable[Any]:
+    """The entries of a value, in order; of a string, its characters."""
+    return value if isinstance(value, str) else entries(value)
 
 
 def interruptible(span: Span | None, loop: Closure) -> Closure:

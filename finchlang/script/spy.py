@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from finchlang.tensors.element import differs
+
 #: the most dots of a picture in a terminal (a character has 4 x 2), and the pixels of a PNG's side
 TEXT_ROWS, TEXT_COLUMNS = 96, 144
 PIXELS = 1024
@@ -36,8 +38,7 @@ def picture(tensor: Any, rows: int, columns: int) -> Picture:
     """The picture of a tensor of one dimension or more, of at most these sizes; its sides are in the
     proportion of the tensor's as far as a narrow one can still be seen."""
     coordinates, values = tensor.entries()
-    fill = tensor.fill
-    stored = ~((values == fill) | ((values != values) & (fill != fill)))
+    stored = differs(values, tensor.fill)
     m, n = (1, *tensor.shape) if tensor.order == 1 else tensor.shape[:2]
     scale = max(m / rows, n / columns, 1.0)
     grid = tuple(max(math.ceil(s / scale), min(s, 4)) for s in (m, n))

@@ -118,15 +118,16 @@ def pattern_of(value: Any) -> Any:
     if isinstance(tensor, Scalar):
         raise FinchError("type", "a Scalar has no pattern")
     try:
-        format = _with_leaf(tensor.format, Pattern())
+        format = over(tensor.format, Pattern())
     except FinchError:
-        format = _with_leaf(tensor.format, Element(typed_literal(False)))
+        format = over(tensor.format, Element(typed_literal(False)))
     coordinates, values = tensor.entries()
     return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
 
 
-def _with_leaf(format: Level, leaf: Level) -> Level:
-    return leaf if format.is_leaf else format.with_child(_with_leaf(format.child, leaf))
+def over(format: Level, leaf: Level) -> Level:
+    """`format` with another leaf."""
+    return leaf if format.is_leaf else format.with_child(over(format.child, leaf))
 
 
 def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:

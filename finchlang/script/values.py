@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
 from typing import Any, ClassVar
@@ -99,6 +99,15 @@ def dense(value: Any) -> np.ndarray:
     if is_scipy(value):
         return value.toarray()
     return value if isinstance(value, np.ndarray) else value.to_numpy()
+
+
+def entries(value: Any) -> Iterable[Any]:
+    """The entries of a value, in order."""
+    if isinstance(value, (list, tuple, FinchRange)):
+        return value
+    if is_array(value):
+        return map(plain, dense(value).flatten(order="F"))
+    raise FinchError("type", f"{kind_of(value)} has no entries")
 
 
 #: the Python types that numbers of these types are in scripts

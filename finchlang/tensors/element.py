@@ -21,7 +21,6 @@ from finchlang.types import (
     Bool,
     Float64,
     Int64,
-    Pair,
     PairType,
     Type,
     can_store,
@@ -62,12 +61,13 @@ def literal_text(literal: Literal) -> str:
     return text if type in (Int64, Float64) else f"{type}({text})"
 
 
-def differs(values: np.ndarray, fill: Any) -> np.ndarray:
-    """Which entries are not the fill; NaN is NaN. Raises FinchError "type" for pairs and numbers."""
-    if isinstance(fill, Pair) != bool(values.dtype.names):
+def differs(a: np.ndarray, b: Any) -> np.ndarray:
+    """Which values are not those of `b`, a value or an array; NaN is NaN. Raises FinchError "type" for
+    pairs and numbers."""
+    other = np.array(b, pair.dtype) if isinstance(pair := type_of_value(b), PairType) else b
+    if bool(a.dtype.names) != bool(np.asarray(other).dtype.names):
         raise FinchError("type", "a pair is no number")
-    other = np.array(fill, values.dtype) if isinstance(fill, Pair) else fill
-    return (values != other) & ~((values != values) & (other != other))
+    return (a != other) & ~((a != a) & (other != other))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Access, Call, Node, Variable
 from finchlang.tensors.compare import each_equal
+from finchlang.tensors.element import differs
 from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Store
 from finchlang.tensors.one_block import ranges
 from finchlang.tensors.pattern import reject_pattern
@@ -119,7 +120,7 @@ class Packed(Level):
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray:
         stored = self.is_stored(coordinates[mode - 2], coordinates[mode - 1])
-        self.check_rest(coordinates, values, mode, ~stored & _differs(values, self.fill.value))
+        self.check_rest(coordinates, values, mode, ~stored & differs(values, self.fill.value))
         return stored
 
     def check_rest(
@@ -287,7 +288,7 @@ class Symmetric(UpperTriangular):
     ) -> None:
         """What is below the diagonal must be above it too, and the other way round."""
         i, j = coordinates[mode - 2], coordinates[mode - 1]
-        above = (i < j) & _differs(values, self.fill.value)
+        above = (i < j) & differs(values, self.fill.value)
         mirrored = coordinates.copy()
         mirrored[mode - 2], mirrored[mode - 1] = j, i
         halves = []
@@ -295,10 +296,5 @@ class Symmetric(UpperTriangular):
             order = np.lexsort(coords[:, half])
             halves.append((coords[:, half][:, order], values[half][order]))
         (a, x), (b, y) = halves
-        if a.shape != b.shape or np.any(a != b) or np.any(_differs(x, y)):
+        if a.shape != b.shape or np.any(a != b) or np.any(differs(x, y)):
             raise FinchError("access order", "Symmetric cannot hold what is not symmetric")
-
-
-def _differs(a: Any, b: Any) -> Any:
-    """Whether values differ; a NaN is like another."""
-    return (a != b) & ~((a != a) & (b != b))

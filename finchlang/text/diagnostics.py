@@ -10,7 +10,7 @@ from lark import Token, UnexpectedCharacters, UnexpectedToken
 
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Literal, Node
-from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS
+from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 SCRIPT_MACROS = ("@finch", "@time", "@assert", "@__DIR__")
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
@@ -75,9 +75,7 @@ class _Unexpected:
     def span(self, part: Any = None) -> Span | None:
         """The span of `part`, a node or token; of the token that is not allowed without one."""
         part = self.token if part is None else part
-        if isinstance(part, Node):
-            return part.span
-        return Span(self.source, part.line, part.column, part.end_line, part.end_column)
+        return part.span if isinstance(part, Node) else span_of(self.source, part)
 
 
 def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> FinchError:

@@ -43,6 +43,7 @@ from finchlang.syntax import (
     Variable,
     Yield,
 )
+from finchlang.text.lines import span_of
 from finchlang.types import Type, named_type
 from finchlang.walk import block, walk
 
@@ -89,13 +90,7 @@ class KernelBuilder:
     # ---------------------------------------------------------------- helpers
 
     def at(self, token: Token) -> Span:
-        line, column, end_line, end_column = (
-            token.line,
-            token.column,
-            token.end_line,
-            token.end_column,
-        )
-        return Span(self.source, line, column, end_line, end_column)  # type: ignore[arg-type]
+        return span_of(self.source, token)
 
     def over(self, parts: list) -> Span | None:
         """The span from the first to the last of the parts that have one."""

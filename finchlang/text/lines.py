@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lark import Token
 
+from finchlang.source import Source, Span
+
 # fmt: off
 #: Tokens an operand may end with: a minus after one is infix, a `(` right after one is a call.
 OPERAND_ENDS = {
@@ -34,6 +36,11 @@ class Fault(Exception):
     def __init__(self, message: str, token: Token, hint: str | None = None, incomplete=False):
         super().__init__(message)
         self.message, self.token, self.hint, self.incomplete = message, token, hint, incomplete
+
+
+def span_of(source: Source, token: Token) -> Span:
+    """Where a token stands."""
+    return Span(source, token.line, token.column, token.end_line, token.end_column)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
-from finchlang.text.lines import Fault, Lines
+from finchlang.text.lines import Fault, Lines, span_of
 from finchlang.text.tables import parser_of
 
 
@@ -97,11 +97,8 @@ _builder.expression_at = _expression_at
 
 
 def _placed(fault: Fault, source: Source) -> FinchError:
-    token = fault.token
-    assert token.line and token.column and token.end_line and token.end_column
-    span = Span(source, token.line, token.column, token.end_line, token.end_column)
     kind = Incomplete if fault.incomplete else FinchError
-    return kind("syntax", fault.message, span, fault.hint)
+    return kind("syntax", fault.message, span_of(source, fault.token), fault.hint)
 
 
 _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|#=|=#|#[^\n]*', re.DOTALL)
