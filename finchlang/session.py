@@ -20,8 +20,7 @@ from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.source import FinchError, Span
-from finchlang.syntax import Kernel as KernelNode
-from finchlang.syntax import Node, Yield
+from finchlang.syntax import KernelNode, Node, Yield
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
 

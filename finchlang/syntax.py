@@ -381,7 +381,7 @@ class Macro(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel(Node):
+class KernelNode(Node):
     """`@finch stmt`: a Finch program inside a script."""
 
     program: Node

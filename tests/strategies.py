@@ -23,7 +23,7 @@ from finchlang.syntax import (
     Group,
     If,
     Index,
-    Kernel,
+    KernelNode,
     KeywordCall,
     Let,
     Literal,
@@ -265,7 +265,7 @@ def script_statements(draw: st.DrawFn, depth: int = 2) -> Node:
     return Function(draw(names), parameters, draw(body if kind == "function" else expression))
 
 
-kernel_values = kernel_statements(depth=1).map(Kernel)
+kernel_values = kernel_statements(depth=1).map(KernelNode)
 
 
 def scripts() -> st.SearchStrategy[Script]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from finchlang.syntax import Kernel, Loop
+from finchlang.syntax import KernelNode, Loop
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
 from finchlang.walk import walk
@@ -243,5 +243,5 @@ def test_kernels_of_the_paper(figure):
 @pytest.mark.parametrize("figure", SCRIPT_LISTINGS)
 def test_scripts_of_the_paper(figure):
     text = SCRIPT_LISTINGS[figure]
-    kernels = [node for node in walk(parse_script(text)) if isinstance(node, Kernel)]
+    kernels = [node for node in walk(parse_script(text)) if isinstance(node, KernelNode)]
     assert len(kernels) == text.count("@finch")

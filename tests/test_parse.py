@@ -36,7 +36,7 @@ from finchlang.syntax import (
     Group,
     If,
     Index,
-    Kernel,
+    KernelNode,
     KeywordCall,
     Let,
     Literal,
@@ -362,7 +362,7 @@ def test_names_bound_by_a_loop_are_indices_and_let_shadows_them():
 
 
 def test_a_kernel_in_a_script():
-    expected = Kernel(Assign(Access(s, ()), Variable("+"), one))
+    expected = KernelNode(Assign(Access(s, ()), Variable("+"), one))
     assert expression("@finch s[] += 1") == expected
     assert expression("@finch begin\n s[] += 1\nend") == expected
     assert expression("@finch (s[] += 1)") == expected

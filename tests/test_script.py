@@ -12,14 +12,14 @@ from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.show import show
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, NOTHING, Kernel
+from finchlang.syntax import MISSING, NOTHING, KernelNode
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.parse import parse_script
 
 CSC = "Tensor(Dense(SparseList(Element(0.0))), [1.0 0; 0 2])"
 
 
-def no_kernels(kernel: Kernel, environment: Environment) -> Any:
+def no_kernels(kernel: KernelNode, environment: Environment) -> Any:
     raise AssertionError("this script has no kernels")
 
 
@@ -244,7 +244,7 @@ def test_printing() -> None:
 def test_kernels_are_handed_over_with_the_scope_they_stand_in() -> None:
     seen = []
 
-    def run_kernel(kernel: Kernel, environment: Environment) -> Any:
+    def run_kernel(kernel: KernelNode, environment: Environment) -> Any:
         seen.append(environment.get("n"))
         environment.get("y")[:] = environment.get("n")
         return environment.get("y") if len(seen) == 2 else None
@@ -333,7 +333,7 @@ def test_hints_for_misspelt_names() -> None:
 
 
 def test_loops_can_be_interrupted() -> None:
-    def stop(kernel: Kernel, environment: Environment) -> Any:
+    def stop(kernel: KernelNode, environment: Environment) -> Any:
         raise KeyboardInterrupt
 
     with pytest.raises(FinchError) as caught:

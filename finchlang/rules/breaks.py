@@ -36,7 +36,7 @@ from finchlang.syntax import (
     Value,
     Variable,
 )
-from finchlang.tensors.level import UPDATE, Fiber, Level, Store
+from finchlang.tensors.level import UPDATE, Fiber, Level, Storage
 from finchlang.types import Bool
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
@@ -63,7 +63,7 @@ class Trigger:
 
     def guard(self) -> Access:
         """Whether the scalar is not decided, as an expression of the program."""
-        return Access(Fiber(Store(_Undecided(self), {}, {}), ()), (), type=Bool)
+        return Access(Fiber(Storage(_Undecided(self), {}, {}), ()), (), type=Bool)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from finchlang.run.call import NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, Node, Value, Variable
-from finchlang.syntax import Kernel as KernelNode
+from finchlang.syntax import Assign, Call, KernelNode, Node, Value, Variable
 from finchlang.tensors.bind import bind
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory

@@ -21,7 +21,7 @@ from finchlang.syntax import (
     Declare,
     Dimensionless,
     Index,
-    Kernel,
+    KernelNode,
     Literal,
     Loop,
     Node,
@@ -44,7 +44,7 @@ def is_by_kernel(op: Operator, args: list[Any]) -> bool:
     return bool(arrays) and not is_dense and op.name in ARITHMETIC
 
 
-def compute(op: Operator, args: list[Any], run: Callable[[Kernel, Environment], Any]) -> Any:
+def compute(op: Operator, args: list[Any], run: Callable[[KernelNode, Environment], Any]) -> Any:
     """`op` of two tensors of one size, or of one and perhaps a number, as a tensor; `run` runs its
     kernel. What is stored in none of the operands is not stored in the result.
 
@@ -71,12 +71,12 @@ def compute(op: Operator, args: list[Any], run: Callable[[Kernel, Environment], 
 
 
 @lru_cache(maxsize=256)  # a session knows a kernel again by its identity
-def _kernel(value: Node, indices: tuple[Index, ...], fill: Literal) -> Kernel:
+def _kernel(value: Node, indices: tuple[Index, ...], fill: Literal) -> KernelNode:
     """`result .= fill; for i... = _  result[i...] = value  end`"""
     body: Node = Assign(Access(RESULT, indices), Variable("initwrite"), value)
     for index in indices:
         body = Loop(index, Dimensionless(), body)
-    return Kernel(Block((Declare(RESULT, fill, ()), body)))
+    return KernelNode(Block((Declare(RESULT, fill, ()), body)))
 
 
 # ------------------------------------------------------------------------------------ what it is of

@@ -10,7 +10,7 @@ from finchlang.script.environment import Environment, Scope, assigned_names, nod
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure
 from finchlang.source import FinchError, Span
-from finchlang.syntax import NOTHING, Kernel, Macro, Node, Script, Variable
+from finchlang.syntax import NOTHING, KernelNode, Macro, Node, Script, Variable
 from finchlang.walk import walk
 
 
@@ -27,7 +27,7 @@ class Checker(Evaluator):
         self._look_over = run_kernel
         self._lost: set[str] = set()  # names whose values are not known
         self._fault: FinchError | None = None
-        self._kernels: dict[int, Kernel] = {}
+        self._kernels: dict[int, KernelNode] = {}
         self._checked: set[int] = set()
 
     @property
@@ -39,7 +39,7 @@ class Checker(Evaluator):
         self._kernels.update((id(kernel), kernel) for kernel in _kernels(script))
         return super().evaluate(script, environment)
 
-    def _pass_over(self, kernel: Kernel, environment: Environment) -> Any:
+    def _pass_over(self, kernel: KernelNode, environment: Environment) -> Any:
         if self._lost & {n.name for n in walk(kernel.program) if isinstance(n, Variable)}:
             return None
         self._checked.add(id(kernel))
@@ -82,12 +82,12 @@ class Checker(Evaluator):
         return super().apply(function, args, keywords, span)
 
 
-def _kernels(script: Node) -> Iterator[Kernel]:
+def _kernels(script: Node) -> Iterator[KernelNode]:
     """The kernels in a script, in their order; however deeply it is nested."""
     left = [script]
     while left:
         node = left.pop()
-        if isinstance(node, Kernel):
+        if isinstance(node, KernelNode):
             yield node
         else:
             left += reversed(list(nodes_below(node)))

@@ -27,7 +27,7 @@ from finchlang.syntax import (
     Function,
     Group,
     If,
-    Kernel,
+    KernelNode,
     KeywordCall,
     Let,
     Literal,
@@ -55,7 +55,7 @@ SCRIPTS = 256
 class RunKernel(Protocol):
     """Runs a kernel on what its free names are bound to, and gives what it returns."""
 
-    def __call__(self, kernel: Kernel, environment: Environment, /) -> Any: ...
+    def __call__(self, kernel: KernelNode, environment: Environment, /) -> Any: ...
 
 
 class Evaluator(Calls):
@@ -88,7 +88,7 @@ class Evaluator(Calls):
             While: self.repeat,
             For: self.iterate,
             Macro: self.macro,
-            Kernel: self.kernel,
+            KernelNode: self.kernel,
             Return: self.leave,
             Break: self.leave,
             Continue: self.leave,
@@ -138,7 +138,7 @@ class Evaluator(Calls):
 
         return statements[0] if len(statements) == 1 else run
 
-    def kernel(self, node: Kernel, scope: Scope) -> Closure:
+    def kernel(self, node: KernelNode, scope: Scope) -> Closure:
         run_kernel, span = self.run_kernel, node.span
 
         def kernel(env: Environment) -> Any:

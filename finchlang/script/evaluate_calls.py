@@ -22,7 +22,16 @@ from finchlang.script.evaluate_expressions import Closure, Expressions, placed
 from finchlang.script.show import kind_of
 from finchlang.script.values import operate, plain_functions, truth
 from finchlang.source import FinchError, Span
-from finchlang.syntax import NOTHING, Break, Call, Continue, Kernel, KeywordCall, Return, Variable
+from finchlang.syntax import (
+    NOTHING,
+    Break,
+    Call,
+    Continue,
+    KernelNode,
+    KeywordCall,
+    Return,
+    Variable,
+)
 from finchlang.tensors.masks import MaskValue
 from finchlang.types import Type
 
@@ -47,7 +56,7 @@ class Leave(Exception):
 class Calls(Expressions):
     """Calls as closures. `output` takes what is printed, `run_kernel` runs kernels."""
 
-    run_kernel: Callable[[Kernel, Environment], Any]
+    run_kernel: Callable[[KernelNode, Environment], Any]
     output: Callable[[str], Any]
     depth = 0  # of calls of the script's functions
 

@@ -8,7 +8,7 @@ from typing import Any
 from finchlang.host.fold import ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Var
-from finchlang.tensors.level import Fiber, Level, Store
+from finchlang.tensors.level import Fiber, Level, Storage
 from finchlang.tensors.memory import Memory
 from finchlang.types import Int64
 
@@ -67,9 +67,9 @@ def bind(name: str, level: Level, written: bool) -> Bound:
                 counters.append((cells[counter], Var(label, type or part.own_type)))
         buffers.extend(own.values())
         stores.append((part, own, cells))
-    store: Store | None = None
+    store: Storage | None = None
     for part, own, cells in reversed(stores):
-        store = Store(part, own, cells, store)
+        store = Storage(part, own, cells, store)
     if written:
         store = replace(store, size_cells=tuple(outputs))  # type: ignore[type-var]
     assert store is not None

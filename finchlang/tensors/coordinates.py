@@ -15,7 +15,7 @@ from finchlang.looplets import Lookup, Spike, Thunk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import ranges_equal
-from finchlang.tensors.level import Dims, Fiber, Level, PartOfFiber, Store
+from finchlang.tensors.level import Dims, Fiber, Level, PartOfFiber, Storage
 from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.types import Int64, Type
 
@@ -51,7 +51,7 @@ class Coordinates(Level):
             return ("idx",)
         return tuple(f"idx{k + 1}" for k in range(self.number))
 
-    def buffers(self, store: Store) -> tuple[Buffer, ...]:
+    def buffers(self, store: Storage) -> tuple[Buffer, ...]:
         """The arrays of coordinates."""
         return tuple(store.buffers[name] for name in self.names())
 
@@ -63,7 +63,7 @@ class Coordinates(Level):
         """The sizes of the child's dimensions."""
         return dims[: len(dims) - self.number]
 
-    def child_position(self, host: Host, store: Store, q: Expr) -> Expr:
+    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         """The position in the child of entry q."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
@@ -80,7 +80,7 @@ class Coordinates(Level):
 
         return Thunk(preamble)
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             one, other = (self.child_position(host, store, k) for k in (a, b))
             return self.lvl.equal(host, store.child, self.below(dims), one, other)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from finchlang.host.fold import TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.tensors.level import Dims, Fiber, Level, Store
+from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.types import Int64, Type
 
@@ -24,16 +24,16 @@ class Counted(Level):
 
     is_sequential: ClassVar[bool] = True
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.ptr, add(stop, 2))
         host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.check_positions(host, store.counters["stored"])
         accumulate(host, store.ptr, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
 

@@ -14,7 +14,7 @@ from finchlang.looplets import Lookup
 from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import each_equal
-from finchlang.tensors.level import Dims, Fiber, Level, Store
+from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.tensors.pattern import Pattern
 
 
@@ -38,27 +38,27 @@ class Dense(Level):
                 hint="use Dense(Element(false)), or a sparse level over Pattern()",
             )
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         positions = _positions(host, dims[-1], start, stop)
         self.lvl.assemble(host, store.child, dims[:-1], *positions)
 
-    def reserve(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def reserve(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         positions = _positions(host, dims[-1], start, stop)
         self.lvl.reserve(host, store.child, dims[:-1], *positions)
 
-    def refill(self, host: Host, store: Store, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         size = dims[-1]
         a, b = host.let(mul(p, size), "a"), host.let(mul(q, size), "b")
 
@@ -69,7 +69,7 @@ class Dense(Level):
 
         return each_equal(host, size, one)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         size = dims[-1]
         a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
 
@@ -78,7 +78,7 @@ class Dense(Level):
 
         host.count(ZERO, sub(size, 1), one, "k")
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.truncate(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:

@@ -15,7 +15,7 @@ from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import same_value
-from finchlang.tensors.level import Dims, Fiber, Level, Store
+from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import (
     TYPES,
     Bool,
@@ -94,35 +94,35 @@ class Element(Level):
     def element_type(self) -> Type:
         return TYPES[self.value.type or ""]
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         pass  # assemble writes the fill
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))
         if start is stop:
             host.store(store.val, start, const(self.value.value, self.element_type))
         else:
             host.fill(store.val, start, add(stop, 1), const(self.value.value, self.element_type))
 
-    def reserve(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def reserve(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))
 
-    def refill(self, host: Host, store: Store, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         host.fill(store.val, ZERO, count, value)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         pass
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         pass
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         host.store(store.val, target, host.load(store.val, source, "val"))
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:

@@ -21,7 +21,7 @@ import numpy as np
 from finchlang.host.fold import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.tensors.level import Store
+from finchlang.tensors.level import Storage
 
 FIRST_SLOTS = 8
 GROWTH = 4
@@ -38,13 +38,13 @@ def hashed(key: Expr) -> Expr:
     return op("shr", mixed, const(_HALF))
 
 
-def clear(host: Host, store: Store) -> None:
+def clear(host: Host, store: Storage) -> None:
     """Take everything out."""
     host.set(store.stored, ZERO)
     _resize(host, store, const(FIRST_SLOTS))
 
 
-def _resize(host: Host, store: Store, slots: Expr) -> None:
+def _resize(host: Host, store: Storage, slots: Expr) -> None:
     host.grow(store.slots, ONE)
     host.store(store.slots, ZERO, slots)
     words = host.let(mul(slots, 2), "words")
@@ -52,7 +52,7 @@ def _resize(host: Host, store: Store, slots: Expr) -> None:
     host.fill(store.tbl, ZERO, words, EMPTY)
 
 
-def find(host: Host, store: Store, key: Expr) -> Expr:
+def find(host: Host, store: Storage, key: Expr) -> Expr:
     """Where `key` is in `tbl`, or the empty slot where it belongs."""
     mask = host.let(sub(host.load(store.slots, ZERO, "slots"), 1), "mask")
     start = op("and", hashed(key), mask)
@@ -70,14 +70,14 @@ def find(host: Host, store: Store, key: Expr) -> Expr:
     return host.get(cell, lower=ZERO)
 
 
-def make_room(host: Host, store: Store) -> None:
+def make_room(host: Host, store: Storage) -> None:
     """Room for one entry more."""
     slots = host.load(store.slots, ZERO, "slots")
     crowded = compare("ge", mul(host.get(store.stored), 2), slots)
     host.branch(crowded, lambda: rebuild(host, store, host.let(mul(slots, GROWTH), "slots")))
 
 
-def rebuild(host: Host, store: Store, slots: Expr) -> None:
+def rebuild(host: Host, store: Storage, slots: Expr) -> None:
     """Make the table anew, of `slots` slots, from the keys."""
     _resize(host, store, slots)
 
@@ -96,7 +96,7 @@ def rebuild(host: Host, store: Store, slots: Expr) -> None:
     host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
 
 
-def enter(host: Host, store: Store, key: Expr) -> tuple[Expr, Expr, Expr]:
+def enter(host: Host, store: Storage, key: Expr) -> tuple[Expr, Expr, Expr]:
     """The entry of `key`, which is made if there is none: its number, whether it is set, and whether
     it is new."""
     make_room(host, store)
@@ -117,13 +117,13 @@ def enter(host: Host, store: Store, key: Expr) -> tuple[Expr, Expr, Expr]:
     return host.let(op("select", is_set, found, op("not", found)), "e", lower=ZERO), is_set, is_new
 
 
-def mark(host: Host, store: Store, at: Expr, key: Expr, e: Expr, is_set: bool) -> None:
+def mark(host: Host, store: Storage, at: Expr, key: Expr, e: Expr, is_set: bool) -> None:
     """Say whether the entry `e` of `key`, which is at `at`, is set."""
     host.store(store.tbl, add(at, 1), e if is_set else op("not", e))
     host.store(store.key, e, key if is_set else op("not", key))
 
 
-def forget(host: Host, store: Store, at: Expr, e: Expr) -> None:
+def forget(host: Host, store: Storage, at: Expr, e: Expr) -> None:
     """Take the entry `e`, which is at `at`, out if it is the last and not set. Nothing that is still
     in the table was put there after it, so no other key is sought past its slot."""
     unset = compare("lt", host.load(store.tbl, add(at, 1), "found"), 0)

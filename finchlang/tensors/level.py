@@ -3,7 +3,7 @@ functions declare, assemble, freeze, thaw, unfurl, read and write every level ha
 
 A `Level` is a format: immutable, compared by structure, printed as it is written
 (`Dense(SparseList(Element(0.0)))`, outermost first; the outermost level is the last mode). A
-`Store` is a level bound to the memory of one tensor in one kernel. A `Fiber` is a subtensor at one
+`Storage` is a level bound to the memory of one tensor in one kernel. A `Fiber` is a subtensor at one
 position of a store, and is what accesses refer to.
 """
 
@@ -160,27 +160,27 @@ class Level:
 
     # ------------------------------------------------- Table 3: programs over host operations
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Empty the storage for a tensor of size `dims` (this level's own is the last)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         """Make the fibers at positions start..stop (both included), all fill."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Finish `count` fibers for reading."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Make `count` fibers ready for updates."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def reserve(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def reserve(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         """As `assemble`, but what the entries are does not matter; of Dense levels and leaves."""
         self.assemble(host, store, dims, start, stop)
 
-    def refill(self, host: Host, store: Store, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -198,16 +198,16 @@ class Level:
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         """Whether the frozen fibers at positions p and q hold the same."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         """Make the fiber at `target` the frozen fiber at `source`, which lies above. All that are
         kept are moved in turn, each to the position after the one before."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Forget the frozen fibers from position `count` on."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -279,14 +279,14 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class Storage:
     """A level bound to the memory of one tensor in one kernel: a Buffer for each of its arrays, a
     Cell for each of its counters, and the store of its child."""
 
     level: Level
     buffers: dict[str, Buffer]
     counters: dict[str, Cell]
-    child_store: Store | None = None
+    child_store: Storage | None = None
     size_cells: tuple[Cell, ...] = ()  # of the outermost level: the tensor's sizes, if written
 
     def __getattr__(self, name: str) -> Any:
@@ -298,7 +298,7 @@ class Store:
         raise AttributeError(name)
 
     @property
-    def child(self) -> Store:
+    def child(self) -> Storage:
         assert self.child_store is not None
         return self.child_store
 
@@ -307,9 +307,9 @@ class Store:
         """Whether this is the outermost level of a tensor that is written: it has a single fiber."""
         return bool(self.size_cells)
 
-    def stores(self) -> Iterator[Store]:
+    def stores(self) -> Iterator[Storage]:
         """This store and those below it, down to the leaf's."""
-        store: Store | None = self
+        store: Storage | None = self
         while store is not None:
             yield store
             store = store.child_store
@@ -373,7 +373,7 @@ class Fiber(TensorLike):
     """The subtensor at `position` of `store`, with the sizes `dims` of its dimensions. In update
     mode `dirty` is the cell to set once something has been written, if a parent wants to know."""
 
-    store: Store
+    store: Storage
     dims: Dims
     position: Expr = field(default_factory=lambda: const(0))
     dirty: Cell | None = None

@@ -16,7 +16,7 @@ from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
@@ -68,37 +68,37 @@ class OneBlock(Level):
 
     # ------------------------------------------------------------------ the life cycle
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         host.set(store.stored, ZERO)
         host.grow(store.ofs, ONE)
         host.store(store.ofs, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.ofs, add(stop, 2))
         host.fill(store.ofs, add(start, 1), add(stop, 2), ZERO)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.check_positions(host, store.counters["stored"])
         accumulate(host, store.ofs, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def child(a: Expr, b: Expr) -> Expr:
             return self.lvl.equal(host, store.child, dims[:-1], a, b)
 
         return ranges_equal(host, store.ofs, p, q, (), child)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         def child(a: Expr, b: Expr) -> None:
             self.lvl.move(host, store.child, dims[:-1], a, b)
 
         move_range(host, store.ofs, source, target, (), child)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         stored = host.load(store.ofs, count, "stored", Int64)
         host.set(store.stored, stored)
         self.lvl.truncate(host, store.child, dims[:-1], stored)

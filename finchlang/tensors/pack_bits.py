@@ -13,7 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Run, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import each_equal, ranges_equal
-from finchlang.tensors.level import Dims, Fiber, Store
+from finchlang.tensors.level import Dims, Fiber, Storage
 from finchlang.tensors.run_list import RunList
 from finchlang.tensors.runs import expand, spans
 from finchlang.types import Int64
@@ -33,11 +33,11 @@ class PackBits(RunList):
     arrays: ClassVar = (("ptr", None), ("right", None), ("ofs", None))
     counts_lengths: ClassVar[bool] = False  # of the literals between runs
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         RunList.freeze(self, host, store, dims, count)
         self._join(host, store, count)
 
-    def _join(self, host: Host, store: Store, count: Expr) -> None:
+    def _join(self, host: Host, store: Storage, count: Expr) -> None:
         """From the runs of a RunList to regions."""
         host.grow(store.ofs, add(host.get(store.stored), 1))
         host.store(store.ofs, ZERO, ZERO)
@@ -92,7 +92,7 @@ class PackBits(RunList):
 
     # ------------------------------------------------------------------------ comparing and moving
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             first, other = host.load(store.ofs, a, "a", Int64), host.load(store.ofs, b, "b", Int64)
             length = host.let(sub(host.load(store.ofs, add(a, 1), "end", Int64), first), "length")
@@ -110,7 +110,7 @@ class PackBits(RunList):
 
         return ranges_equal(host, store.ptr, p, q, (store.right,), children)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         start = host.load(store.ptr, source, "start", Int64)
         stop = host.load(store.ptr, add(source, 1), "stop", Int64)
         to = host.load(store.ptr, target, "to", Int64)
@@ -133,7 +133,7 @@ class PackBits(RunList):
         host.count(start, sub(stop, 1), region, "q")
         host.store(store.ptr, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         regions = host.load(store.ptr, count, "regions", Int64)
         stored = host.load(store.ofs, regions, "stored", Int64)
         host.set(store.stored, stored)

@@ -16,7 +16,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import Access, Call, Node, Variable
 from finchlang.tensors.compare import each_equal
 from finchlang.tensors.element import differs
-from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Storage
 from finchlang.tensors.one_block import ranges
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.refusal import refused
@@ -68,28 +68,28 @@ class Packed(Level):
 
     # ------------------------------------------------------------------ the life cycle
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         rows, columns = dims[-2:]
         message = f"{type(self).__name__} is square, not {{}} x {{}}"
         differ = compare("ne", rows, columns)
         host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
         self.lvl.declare(host, store.child, dims[:-2])
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         area = _area(dims[-1])
         first = host.let(mul(start, area), "first")
         last = host.let(sub(mul(add(stop, 1), area), 1), "last")
         self.lvl.assemble(host, store.child, dims[:-2], first, last)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.freeze(
             host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count")
         )
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count"))
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         area = host.let(_area(dims[-1]), "area")
         a, b = host.let(mul(p, area), "a"), host.let(mul(q, area), "b")
 
@@ -99,7 +99,7 @@ class Packed(Level):
 
         return each_equal(host, area, one)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         area = host.let(_area(dims[-1]), "area")
         a, b = host.let(mul(source, area), "a"), host.let(mul(target, area), "b")
 
@@ -109,7 +109,7 @@ class Packed(Level):
 
         host.count(ZERO, sub(area, 1), one, "k")
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         places = host.let(mul(count, _area(dims[-1])), "count")
         self.lvl.truncate(host, store.child, dims[:-2], places)
 

@@ -9,7 +9,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Run
 from finchlang.syntax import Literal, Node
-from finchlang.tensors.level import UPDATE, Fiber, Level, Store
+from finchlang.tensors.level import UPDATE, Fiber, Level, Storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.types import Type
 
@@ -19,7 +19,7 @@ def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
     which `values` are put: at the time an assignment is left to be done, not before."""
     level = fiber.level
     dims = fiber.dims[: len(fiber.dims) - level.modes]
-    return Refused(Store(Refusal(level.leaf, message), {}, {}), dims, mode=UPDATE, values=values)
+    return Refused(Storage(Refusal(level.leaf, message), {}, {}), dims, mode=UPDATE, values=values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from finchlang.looplets import Lookup, Run, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.dense import Dense
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.runs import (
     Contents,
@@ -54,10 +54,10 @@ class RunList(Runs):
     def random_access(self) -> Level:
         return Dense(self.lvl.random_access())
 
-    def _begin(self, host: Host, store: Store) -> None:
+    def _begin(self, host: Host, store: Storage) -> None:
         host.set(store.covered, ZERO)
 
-    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> Contents:
+    def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
         stored, covered = host.get(store.stored), host.get(store.covered)
 
         def gap() -> None:
@@ -67,11 +67,11 @@ class RunList(Runs):
         host.branch(compare("lt", covered, end), gap)
         return [(store.stored, stored), (store.covered, covered)]
 
-    def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
+    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
         Runs._push(self, host, store, q, start, stop)
         host.set(store.covered, stop)
 
-    def _continues(self, host: Host, store: Store, q: Expr, start: Expr) -> Expr:
+    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
         return self._same(host, store, compare("gt", host.get(store.covered), 0), q)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:

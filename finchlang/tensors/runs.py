@@ -20,7 +20,7 @@ from finchlang.host.ir import Cell, Expr
 from finchlang.looplets import AcceptRun, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
-from finchlang.tensors.level import Dims, Fiber, Level, Store
+from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import Int64, Type
 
 #: cells and what they held
@@ -43,20 +43,20 @@ class Runs(Level):
 
     # ------------------------------------------------------------------------------- the life cycle
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         for cell in store.counters.values():
             host.set(cell, ZERO)
         host.grow(store.ptr, ONE)
         host.store(store.ptr, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.ptr, add(stop, 2))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Finish all fibers, then merge equal neighbours that are not merged yet (Table 4 copies them
         into a buffer; here those that stay move down in place)."""
         self._finish(host, store, dims, count)
@@ -65,7 +65,7 @@ class Runs(Level):
         if not self.lvl.is_leaf and all(level.is_comparable for level in self.lvl.levels()):
             self._merge(host, store, dims, count)
 
-    def _finish(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def _finish(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """End the fibers below `count` that have not been ended yet."""
 
         def end_fiber() -> None:
@@ -77,15 +77,15 @@ class Runs(Level):
 
         host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
 
-    def _begin(self, host: Host, store: Store) -> None:
+    def _begin(self, host: Host, store: Storage) -> None:
         """Nothing is in the fiber yet that is written now."""
 
-    def _fill_up(self, host: Host, store: Store, dims: Dims, end: Expr) -> Contents:
+    def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
         """Store a run of fill up to coordinate `end` (from 1), if gaps are stored at all; gives what
         undoes it."""
         return []
 
-    def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
+    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
         """Store that the next run q is over coordinates start..stop (from 1), or make the run before
         it longer, if they touch and are equal; what is at q is then beyond what is stored."""
         host.grow(store.right, add(q, 1))
@@ -103,12 +103,12 @@ class Runs(Level):
         else:
             append()
 
-    def _continues(self, host: Host, store: Store, q: Expr, start: Expr) -> Expr:
+    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
         """Whether run q, of which the children are leaves, goes on with the run before it."""
         raise AssertionError("each level of runs says what comes before a run")
 
     def _same(
-        self, host: Host, store: Store, condition: Expr, q: Expr, touches: Any = None
+        self, host: Host, store: Storage, condition: Expr, q: Expr, touches: Any = None
     ) -> Expr:
         """Whether `condition` holds, and then the runs q - 1 and q touch and are equal."""
         same = host.cell(FALSE, "same")
@@ -170,7 +170,7 @@ class Runs(Level):
 
     # ----------------------------------------------------------------------------------- merging
 
-    def _merge(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def _merge(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         kept, first = host.cell(ZERO, "kept"), host.cell(ZERO, "first")
 
         def fiber(p: Expr) -> None:
@@ -211,26 +211,26 @@ class Runs(Level):
         self.lvl.truncate(host, store.child, dims[:-1], left)
 
     def _if_touching(
-        self, host: Host, store: Store, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
+        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
     ) -> None:
         """`then` if run q begins where the run before it, now k - 1 of its fiber's from `base`, ends."""
         host.branch(compare("gt", k, base), then)
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             return self.lvl.equal(host, store.child, dims[:-1], a, b)
 
         arrays = tuple(store.buffers[name] for name in self.bounds)
         return ranges_equal(host, store.ptr, p, q, arrays, children)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         def child(a: Expr, b: Expr) -> None:
             self.lvl.move(host, store.child, dims[:-1], a, b)
 
         arrays = tuple(store.buffers[name] for name in self.bounds)
         move_range(host, store.ptr, source, target, arrays, child)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         stored = host.load(store.ptr, count, "stored", Int64)
         host.set(store.stored, stored)
         self.lvl.truncate(host, store.child, dims[:-1], stored)

@@ -16,7 +16,7 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Switch
 from finchlang.syntax import Access, Literal, Node, Value
 from finchlang.tensors.element import literal_text, typed_literal
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.types import TYPES, Bool, Pair, PairType, Type
 
 
@@ -46,19 +46,19 @@ class Scalar(Level):
     def element_type(self) -> Type:
         return TYPES[self.value.type or ""]
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         self._set(host, store, const(self.value.value, self.element_type))
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         pass
 
-    def refill(self, host: Host, store: Store, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self._set(host, store, value)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         pass
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:
@@ -72,7 +72,7 @@ class Scalar(Level):
         if fiber.dirty is not None:
             host.set(fiber.dirty, TRUE)
 
-    def _set(self, host: Host, store: Store, value: Expr) -> None:
+    def _set(self, host: Host, store: Storage, value: Expr) -> None:
         if "value" in store.counters:
             host.set(store.counters["value"], value)
             return
@@ -104,11 +104,11 @@ class SparseScalar(Scalar):
     counters: ClassVar[tuple[tuple[str, Type | None], ...]] = (("value", None), ("dirty", Bool))
     is_structured: ClassVar[bool] = True
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         Scalar.declare(self, host, store, dims)
         host.set(store.counters["dirty"], FALSE)
 
-    def refill(self, host: Host, store: Store, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         Scalar.refill(self, host, store, dims, count, value)
         fill = const(self.value.value, self.element_type)
         host.set(store.counters["dirty"], compare("ne", value, fill))

@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.host.fold import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.tensors.level import Dims, Fiber, Store
+from finchlang.tensors.level import Dims, Fiber, Storage
 from finchlang.tensors.one_block import NONE, Entry, OneBlock, validate_last, validate_offsets
 from finchlang.types import Int64, Type
 
@@ -23,19 +23,19 @@ class SparseBand(OneBlock):
 
     arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("idx", None), ("ofs", None))
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         OneBlock.assemble(self, host, store, dims, start, stop)
         host.grow(store.idx, add(stop, 1))
         host.fill(store.idx, start, add(stop, 1), NONE)
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         i, j = host.load(store.idx, p, "i"), host.load(store.idx, q, "j")
         same = host.cell(compare("eq", i, j), "same")
         below = OneBlock.equal
         host.branch(host.get(same), lambda: host.set(same, below(self, host, store, dims, p, q)))
         return host.get(same)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         OneBlock.move(self, host, store, dims, source, target)
         host.store(store.idx, target, host.load(store.idx, source, "i"))
 

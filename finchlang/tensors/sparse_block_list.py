@@ -15,7 +15,7 @@ from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.one_block import NONE, ranges, validate_offsets
 from finchlang.tensors.sorted_positions import Here, Listed, load_range, validate_sorted
 from finchlang.tensors.sparse_hash import SparseHash
@@ -40,7 +40,7 @@ class SparseBlockList(Counted):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         host.set(store.blocks, ZERO)
         host.set(store.stored, ZERO)
         for array in (store.ptr, store.ofs):
@@ -48,7 +48,7 @@ class SparseBlockList(Counted):
             host.store(array, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def child(a: Expr, b: Expr) -> Expr:
             return self.lvl.equal(host, store.child, dims[:-1], a, b)
 
@@ -57,7 +57,7 @@ class SparseBlockList(Counted):
 
         return ranges_equal(host, store.ptr, p, q, (store.idx,), block)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         def child(a: Expr, b: Expr) -> None:
             self.lvl.move(host, store.child, dims[:-1], a, b)
 
@@ -66,7 +66,7 @@ class SparseBlockList(Counted):
 
         move_range(host, store.ptr, source, target, (store.idx,), block)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         blocks = host.load(store.ptr, count, "blocks", Int64)
         stored = host.load(store.ofs, blocks, "stored", Int64)
         host.set(store.blocks, blocks)

@@ -16,7 +16,7 @@ from finchlang.looplets import Lookup, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import move_range, ranges_equal
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import (
     pack_sorted,
@@ -57,7 +57,7 @@ class SparseByteMap(Level):
     clears_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Clear the listed positions only, if the fibers keep their size; else start anew."""
         size = dims[-1]
         same = host.let(compare("eq", host.get(store.width), size), "same")
@@ -83,12 +83,12 @@ class SparseByteMap(Level):
         host.set(store.stored, ZERO)
         self._make_room(host, store, size)
 
-    def _make_room(self, host: Host, store: Store, size: Expr) -> None:
+    def _make_room(self, host: Host, store: Storage, size: Expr) -> None:
         """Room in the list for as many positions as are written there."""
         if store.is_outermost:
             host.grow(store.idx, _many(size))
 
-    def _each_listed(self, host: Host, store: Store, fibers: Expr, size: Expr, body: Any) -> None:
+    def _each_listed(self, host: Host, store: Storage, fibers: Expr, size: Expr, body: Any) -> None:
         """`body(q, position)` for each coordinate listed in read mode, with its position in `tbl`."""
 
         if store.is_outermost:  # and there is one fiber
@@ -111,7 +111,7 @@ class SparseByteMap(Level):
 
         host.count(ZERO, sub(fibers, 1), fiber, "p")
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         wanted = host.let(mul(add(stop, 1), dims[-1]), "wanted")
         cleared = host.get(store.cleared)
 
@@ -124,7 +124,7 @@ class SparseByteMap(Level):
 
         host.branch(compare("gt", wanted, cleared), extend)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         size = dims[-1]
         is_one = count is ONE  # fiber: then positions are coordinates already
 
@@ -155,13 +155,13 @@ class SparseByteMap(Level):
         host.set(store.fibers, count)
         self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
 
-    def _is_dense(self, host: Host, store: Store, size: Expr) -> Expr:
+    def _is_dense(self, host: Host, store: Storage, size: Expr) -> Expr:
         """Whether so many of the positions of a single fiber are listed that to look at all of them is
         quicker than to sort those, and to foresee whether one more is new is hard: then no more of
         them are listed before the fiber is frozen."""
         return compare("ge", host.get(store.stored), _many(size))
 
-    def _scan(self, host: Host, store: Store, size: Expr) -> None:
+    def _scan(self, host: Host, store: Storage, size: Expr) -> None:
         """List what is set in the single fiber, in order."""
         kept = host.cell(ZERO, "kept")
         host.grow(store.idx, size)
@@ -175,7 +175,7 @@ class SparseByteMap(Level):
         host.count(ZERO, sub(size, 1), look, "position")
         host.set(store.stored, host.get(kept))
 
-    def _is_in_order(self, host: Host, store: Store) -> Expr:
+    def _is_in_order(self, host: Host, store: Storage) -> Expr:
         """Whether the listed positions ascend, and all are set: as they are if they were written in
         order, which is then as quickly told as done."""
         is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
@@ -190,7 +190,7 @@ class SparseByteMap(Level):
         host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
         return host.get(is_so)
 
-    def _split_by_fiber(self, host: Host, store: Store, size: Expr, count: Expr) -> None:
+    def _split_by_fiber(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
         """From the sorted positions of all fibers to the coordinates of each, leaving out those that
         were unset again (a Pattern overwritten with false) or, after that, listed twice."""
         kept, place_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
@@ -230,7 +230,7 @@ class SparseByteMap(Level):
         host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, host.get(kept))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
         self._make_room(host, store, dims[-1])
         if count is not ONE:  # one fiber: coordinates are positions already
@@ -239,7 +239,7 @@ class SparseByteMap(Level):
                 host, store, count, dims[-1], lambda q, position: host.store(store.idx, q, position)
             )
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         size, idx = dims[-1], store.idx
 
         def children(a: Expr, b: Expr) -> Expr:
@@ -249,7 +249,7 @@ class SparseByteMap(Level):
 
         return ranges_equal(host, store.ptr, p, q, (idx,), children)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         size = dims[-1]
         a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
 
@@ -261,7 +261,7 @@ class SparseByteMap(Level):
         host.count(ZERO, sub(size, 1), one, "k")
         move_range(host, store.ptr, source, target, (store.idx,), lambda a, b: None)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         positions = host.let(mul(count, dims[-1]), "positions")
         host.set(store.fibers, count)
         host.set(store.cleared, positions)

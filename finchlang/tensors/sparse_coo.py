@@ -15,7 +15,7 @@ from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
-from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Storage
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
@@ -44,36 +44,36 @@ class SparseCOO(Coordinates):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index, self.number)
 
-    def child_position(self, host: Host, store: Store, q: Expr) -> Expr:
+    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return q
 
     def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
         return entries
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         host.set(store.stored, ZERO)
         host.grow(store.ptr, ONE)
         host.store(store.ptr, ZERO, ZERO)
         self.lvl.declare(host, store.child, self.below(dims))
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.ptr, add(stop, 2))
         host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         accumulate(host, store.ptr, count)
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         def child(a: Expr, b: Expr) -> None:
             self.lvl.move(host, store.child, self.below(dims), a, b)
 
         move_range(host, store.ptr, source, target, self.buffers(store), child)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         stored = host.load(store.ptr, count, "stored")
         host.set(store.stored, stored)
         self.lvl.truncate(host, store.child, self.below(dims), stored)

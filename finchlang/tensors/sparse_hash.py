@@ -18,7 +18,7 @@ from finchlang.syntax import Node
 from finchlang.tensors import hash_table
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates, Entries
-from finchlang.tensors.level import READ, Dims, Fiber, PartOfFiber, Store
+from finchlang.tensors.level import READ, Dims, Fiber, PartOfFiber, Storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import accumulate, load_range
 from finchlang.types import Float64, Int64
@@ -53,7 +53,7 @@ class SparseHash(Coordinates):
         parameters = f"{{{', '.join(modes + index)}}}" if modes or index else ""
         return f"SparseHash{parameters}({self.lvl})"
 
-    def child_position(self, host: Host, store: Store, q: Expr) -> Expr:
+    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return host.load(store.pos, q, "position", lower=ZERO)
 
     def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
@@ -61,11 +61,11 @@ class SparseHash(Coordinates):
 
     # ------------------------------------------------------------------ the life cycle
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         hash_table.clear(host, store)
         self.lvl.declare(host, store.child, self.below(dims))
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         """There is nothing to make; but keys must be numbers (with much room for rounding)."""
         sizes = self.own(dims)
         keys = cast(add(stop, 1), Float64)
@@ -74,7 +74,7 @@ class SparseHash(Coordinates):
         too_many = compare("gt", keys, const(float(_MOST_KEYS), Float64))
         host.branch(too_many, lambda: host.fail("dimension", _too_many(len(sizes)), sizes))
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         host.grow(store.pos, host.get(store.stored))
         if count is ONE:
             self._list_one_fiber(host, store)
@@ -101,7 +101,7 @@ class SparseHash(Coordinates):
         """The number of keys of a fiber."""
         return _product(self.own(dims))
 
-    def _each_set(self, host: Host, store: Store, body: Any) -> None:
+    def _each_set(self, host: Host, store: Storage, body: Any) -> None:
         """`body(key)` for each entry that is set."""
 
         def entry(e: Expr) -> None:
@@ -110,7 +110,7 @@ class SparseHash(Coordinates):
 
         host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
 
-    def _list_one_fiber(self, host: Host, store: Store) -> None:
+    def _list_one_fiber(self, host: Host, store: Storage) -> None:
         listed = host.cell(ZERO, "listed")
 
         def enlist(key: Expr) -> None:
@@ -123,7 +123,7 @@ class SparseHash(Coordinates):
         host.store(store.ptr, ZERO, ZERO)
         host.store(store.ptr, ONE, host.get(listed))
 
-    def _list_by_fiber(self, host: Host, store: Store, span: Expr, count: Expr) -> None:
+    def _list_by_fiber(self, host: Host, store: Storage, span: Expr, count: Expr) -> None:
         """Sort the keys by their fibers, counting: first ptr[p + 2] is the number of keys of
         fiber p, then ptr[p + 1] where the next of them goes."""
         host.grow(store.ptr, add(count, 2))
@@ -143,7 +143,7 @@ class SparseHash(Coordinates):
         accumulate(host, store.ptr, add(count, 1))
         self._each_set(host, store, enlist)
 
-    def _split(self, host: Host, store: Store, dims: Dims, base: Expr, q: Expr) -> None:
+    def _split(self, host: Host, store: Storage, dims: Dims, base: Expr, q: Expr) -> None:
         """From the key at `pos[q]` to its coordinates and its position."""
         key = host.load(store.pos, q, "key")
         rest: Expr = host.let(sub(key, base), "rest")
@@ -157,16 +157,16 @@ class SparseHash(Coordinates):
         at = hash_table.find(host, store, key)
         host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """The table is what it was."""
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         """The list only; children stay where they are."""
         arrays = (*self.buffers(store), store.pos)
         move_range(host, store.ptr, source, target, arrays, lambda a, b: None)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Make the table anew from the list of what was kept."""
         host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
         sizes, arrays = self.own(dims), self.buffers(store)

@@ -13,7 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.runs import expand, find_runs
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
@@ -44,20 +44,20 @@ class SparseInterval(Level):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         end = host.let(add(stop, 1), "end")
         for buffer, empty in ((store.left, ONE), (store.right, ZERO)):
             host.grow(buffer, end)
             host.fill(buffer, start, end, empty)
         self.lvl.assemble(host, store.child, dims[:-1], start, stop)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.freeze(host, store.child, dims[:-1], count)
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def _load(self, host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
@@ -151,7 +151,7 @@ class SparseInterval(Level):
 
     # -------------------------------------------------------------------------- comparing and moving
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         same = host.cell(TRUE, "same")
         for array in (store.left, store.right):
             alike = compare("eq", host.load(array, p, "i", Int64), host.load(array, q, "i", Int64))
@@ -163,12 +163,12 @@ class SparseInterval(Level):
         host.branch(host.get(same), children)
         return host.get(same)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         for array in (store.left, store.right):
             host.store(array, target, host.load(array, source, "i"))
         self.lvl.move(host, store.child, dims[:-1], source, target)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.truncate(host, store.child, dims[:-1], count)
 
     # --------------------------------------------------------------------- storage as NumPy arrays

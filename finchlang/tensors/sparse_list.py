@@ -14,7 +14,7 @@ from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted, count_written
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.sorted_positions import (
     pack_sorted,
     unfurl_sorted,
@@ -41,25 +41,25 @@ class SparseList(Counted):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         host.set(store.stored, ZERO)
         host.grow(store.ptr, ONE)
         host.store(store.ptr, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             return self.lvl.equal(host, store.child, dims[:-1], a, b)
 
         return ranges_equal(host, store.ptr, p, q, (store.idx,), children)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         def child(a: Expr, b: Expr) -> None:
             self.lvl.move(host, store.child, dims[:-1], a, b)
 
         move_range(host, store.ptr, source, target, (store.idx,), child)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         stored = host.load(store.ptr, count, "stored", Int64)
         host.set(store.stored, stored)
         self.lvl.truncate(host, store.child, dims[:-1], stored)

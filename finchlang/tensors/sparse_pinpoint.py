@@ -13,7 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
 from finchlang.source import FinchError
 from finchlang.syntax import Node
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Store
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.one_block import NONE, require_signed, validate_last
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.refusal import refused
@@ -39,21 +39,21 @@ class SparsePinpoint(Level):
     def __post_init__(self) -> None:
         require_signed(self)
 
-    def declare(self, host: Host, store: Store, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         self.lvl.declare(host, store.child, dims[:-1])
 
-    def assemble(self, host: Host, store: Store, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.idx, add(stop, 1))
         host.fill(store.idx, start, add(stop, 1), NONE)
         self.lvl.assemble(host, store.child, dims[:-1], start, stop)
 
-    def freeze(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.freeze(host, store.child, dims[:-1], count)
 
-    def thaw(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], count)
 
-    def equal(self, host: Host, store: Store, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         i, j = host.load(store.idx, p, "i", Int64), host.load(store.idx, q, "j", Int64)
         same = host.cell(compare("eq", i, j), "same")
         both = op("and", compare("eq", i, j), compare("ge", i, 0))
@@ -61,11 +61,11 @@ class SparsePinpoint(Level):
         host.branch(both, lambda: host.set(same, below(host, store.child, dims[:-1], p, q)))
         return host.get(same)
 
-    def move(self, host: Host, store: Store, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         host.store(store.idx, target, host.load(store.idx, source, "i"))
         self.lvl.move(host, store.child, dims[:-1], source, target)
 
-    def truncate(self, host: Host, store: Store, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.truncate(host, store.child, dims[:-1], count)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:

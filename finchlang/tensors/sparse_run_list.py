@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Thunk
 from finchlang.syntax import Node
-from finchlang.tensors.level import READ, Fiber, Level, Store
+from finchlang.tensors.level import READ, Fiber, Level, Storage
 from finchlang.tensors.runs import (
     Runs,
     expand,
@@ -39,12 +39,12 @@ class SparseRunList(Runs):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
 
-    def _push(self, host: Host, store: Store, q: Expr, start: Expr, stop: Expr) -> None:
+    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
         host.grow(store.left, add(q, 1))
         host.store(store.left, q, sub(start, 1))
         Runs._push(self, host, store, q, start, stop)
 
-    def _continues(self, host: Host, store: Store, q: Expr, start: Expr) -> Expr:
+    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
         first = host.load(store.ptr, host.get(store.fibers), "first", Int64)
 
         def touches() -> Expr:
@@ -54,7 +54,7 @@ class SparseRunList(Runs):
         return self._same(host, store, compare("gt", q, first), q, touches)
 
     def _if_touching(
-        self, host: Host, store: Store, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
+        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
     ) -> None:
         def adjacent() -> None:
             end = host.load(store.right, sub(k, 1), "end", Int64)

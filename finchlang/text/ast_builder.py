@@ -19,7 +19,7 @@ from finchlang.syntax import (
     Function,
     Group,
     If,
-    Kernel,
+    KernelNode,
     KeywordCall,
     Let,
     Literal,
@@ -273,4 +273,4 @@ class Builder(KernelBuilder):
         return Macro("assert", args, span=self.over(parts))
 
     def kernel(self, parts: list) -> Node:
-        return Kernel(self.finished(parts[1]), span=self.over(parts))
+        return KernelNode(self.finished(parts[1]), span=self.over(parts))

@@ -28,7 +28,7 @@ from finchlang.syntax import (
     Group,
     If,
     Index,
-    Kernel,
+    KernelNode,
     KeywordCall,
     Let,
     Literal,
@@ -348,7 +348,7 @@ STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     Break: lambda n: ["break"],
     Continue: lambda n: ["continue"],
     Macro: _time,
-    Kernel: lambda n: _headed("@finch ", n.program),
+    KernelNode: lambda n: _headed("@finch ", n.program),
     Script: _sequence,
 }
 assert all(issubclass(kind, Node) for kind in STATEMENTS)

@@ -17,7 +17,7 @@ from test_spmv import PROGRAMS
 from finchlang import Session, Tensor
 from finchlang.run.kernel import Kernel
 from finchlang.session import KernelEvent, Observer
-from finchlang.syntax import Kernel as KernelNode
+from finchlang.syntax import KernelNode
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
