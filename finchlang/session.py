@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import Argument, memory_of
-from finchlang.run.call import check_alone, check_outputs, one_call_at_a_time
+from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
 from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
@@ -171,7 +171,8 @@ class Session:
     def _call(self, site: CallSite, environment: Environment) -> Any:
         try:
             while True:
-                check_alone()
+                if is_calling():
+                    raise call_within_call()
                 with one_call_at_a_time:
                     arguments, formats = site.describe(environment)
                     if self.engine == "denote":
@@ -222,7 +223,7 @@ class Session:
         self._check_values(site, arguments, environment)
         named = dict(zip(site.variables, arguments, strict=True))
         bound = {name: a.value for name, a in named.items() if a is not None}
-        tensors = {name: a for name, a in named.items() if a is not None and a.memory is not None}
+        tensors = {name: a for name, a in named.items() if a is not None and a.is_tensor}
         node = masked(site.node, bound)
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):

@@ -143,9 +143,10 @@ class Setup:
         held = {n: self._empty(n) for n in self.outputs}
         arrays = {b: a.copy() for b, a in self.memory.arrays.items()}
         for name, bound in bounds.items():
-            memory = describe(held[name]).memory
-            arrays |= {b: a.copy() for b, a in zip(bound.buffers, memory.arrays, strict=True)}
-            for variable, value in zip(bound.inputs, bound.given(memory), strict=True):
+            given = describe(held[name])
+            arrays |= {b: a.copy() for b, a in zip(bound.buffers, given.arrays, strict=True)}
+            inputs = bound.given(given.shape, given.counters)
+            for variable, value in zip(bound.inputs, inputs, strict=True):
                 variable.held = value
         host = ExecutingHost(arrays)
         error = None

@@ -52,9 +52,10 @@ def run(program: Any, host_kind: str = "execute", which: str = "all") -> State:
     bounds = {name: bind(name, level, True) for name, level in levels.items()}
     arrays: dict[Any, np.ndarray] = {}
     for name, bound in bounds.items():
-        memory = describe(made(name)).memory
-        arrays |= dict(zip(bound.buffers, memory.arrays, strict=True))
-        for variable, value in zip(bound.inputs, bound.given(memory), strict=True):
+        given = describe(made(name))
+        arrays |= dict(zip(bound.buffers, given.arrays, strict=True))
+        inputs = bound.given(given.shape, given.counters)
+        for variable, value in zip(bound.inputs, inputs, strict=True):
             variable.held = value
     host: Host = ExecutingHost(arrays) if host_kind == "execute" else ResidualHost()
     for bound in bounds.values():

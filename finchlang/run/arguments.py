@@ -25,16 +25,24 @@ Regions = Sequence[tuple[int, int]]
 
 class Argument:
     """A value that a kernel is called with: `format` is what normalisation asks for (the type of a
-    number, the mask itself), `memory` what a tensor is kept in now. `owner` is the object that has
-    the memory: two arguments with the same owner are the same tensor. `regions` are the bytes, each
-    as the first and the one behind the last, that somebody else may have, too."""
+    number, the mask itself). Of a tensor, `shape`, `arrays` and `counters` are as in a Memory, what a
+    kernel is given. `owner` is the object that has them: two arguments with the same owner are the same
+    tensor. `regions` are the bytes, each as the first and the one behind the last, that somebody else
+    may have, too."""
 
-    __slots__ = ("format", "memory", "owner", "regions", "value")
+    __slots__ = ("arrays", "counters", "format", "owner", "regions", "shape", "value")
+    #: whether it is no number, and no mask
+    is_tensor: ClassVar[bool] = False
     #: whether a result may be in other memory than the value was
     takes_memory: ClassVar[bool] = False
 
-    def __init__(self, value: Any, format: Any, memory: Any = None, regions: Regions = ()):
-        self.value, self.format, self.memory, self.regions = value, format, memory, regions
+    shape: tuple[int, ...]
+    arrays: Sequence[np.ndarray]
+    counters: tuple[Any, ...]
+    regions: Regions
+
+    def __init__(self, value: Any, format: Any):
+        self.value, self.format, self.regions = value, format, ()
         self.owner = value
 
     @property
@@ -42,32 +50,33 @@ class Argument:
         """Memory that a result may be put into."""
         return None
 
-    def commit(self, memory: Memory) -> Any:
-        """Take over what a kernel made of the value; gives what the script's name is bound to then:
-        the same object, changed, unless it cannot be."""
+    def commit(self, made: Memory | None) -> Any:
+        """Take over what a kernel made of the value, None if only the content of its arrays is new; gives
+        what the script's name is bound to then: the same object, changed, unless it cannot be."""
         raise Bug("a number or a mask is not written")
 
-    def arrays(self) -> Sequence[np.ndarray]:
+    def seen(self) -> Sequence[np.ndarray]:
         """The arrays the value is kept in, as their owner sees them."""
-        return self.memory.arrays if self.memory is not None else ()
+        return self.arrays if self.is_tensor else ()
 
     @property
     def is_writable(self) -> bool:
         """Whether the owner lets the arrays be written."""
-        return all([array.flags.writeable for array in self.arrays()])
+        return all([array.flags.writeable for array in self.seen()])
 
 
 class TensorArgument(Argument):
     """A tensor, whose memory nobody else may move, unless it is borrowed."""
 
-    __slots__ = ()
-    takes_memory = True
+    __slots__ = ("memory",)
+    is_tensor = takes_memory = True
 
     def __init__(self, value: Tensor | SwizzledTensor):
         tensor = value.body if isinstance(value, SwizzledTensor) else value
         if not tensor.checked:
             tensor.validate()
         memory = self.memory = tensor.memory
+        self.shape, self.arrays, self.counters = memory.shape, memory.arrays, memory.counters
         self.value, self.format, self.owner = value, value.format, tensor
         self.regions = _regions(memory.arrays) if memory.is_shared else ()
         rooms = memory.rooms
@@ -83,14 +92,14 @@ class TensorArgument(Argument):
     def is_writable(self) -> bool:
         return self.memory.rooms is None or super().is_writable
 
-    def commit(self, memory: Memory) -> Any:
+    def commit(self, made: Memory | None) -> Any:
         before = self.memory
-        if memory is not before:
-            if memory.arrays is not before.arrays:
+        if made is not None:
+            if made.arrays is not before.arrays:
                 self.owner.back_buffer = None if before.is_shared else before
             else:
-                memory.is_shared, memory.rooms = before.is_shared, before.rooms
-            self.owner.memory = memory
+                made.is_shared, made.rooms = before.is_shared, before.rooms
+            self.owner.memory = made
         return self.value
 
 
@@ -98,14 +107,16 @@ class ScalarArgument(Argument):
     """A Scalar: it has no arrays, and its value is a counter."""
 
     __slots__ = ()
-    is_writable = True
+    is_tensor = is_writable = True
 
     def __init__(self, value: Scalar):
-        self.value, self.format, self.owner, self.regions = value, value.format, value, ()
-        self.memory = Memory((), (), tuple(value.format.held(value.value)))
+        format = self.format = value.format
+        self.value, self.owner, self.regions = value, value, ()
+        self.shape, self.arrays, self.counters = (), (), tuple(format.held(value.value))
 
-    def commit(self, memory: Memory) -> Any:
-        self.value.value = self.value.format.value_of(memory.counters)
+    def commit(self, made: Memory | None) -> Any:
+        if made is not None:
+            self.value.value = self.format.value_of(made.counters)
         return self.value
 
 
@@ -114,6 +125,8 @@ class ArrayArgument(Argument):
     copied back."""
 
     __slots__ = ("is_in_place",)
+    is_tensor = True
+    counters = ()
 
     def __init__(self, value: np.ndarray):
         self.value = self.owner = value
@@ -121,36 +134,38 @@ class ArrayArgument(Argument):
         self.is_in_place = axes is not None and value.flags.aligned
         if axes is not None and self.is_in_place:
             flat = value if len(axes) == 1 else value.transpose(axes).reshape(-1)
-            self.format, self.memory = format, Memory(shape, (flat,), ())
+            self.format, self.shape, self.arrays = format, shape, (flat,)
             start = address_finder()(value)
-            self.regions: Regions = ((start, start + value.nbytes),)
+            self.regions = ((start, start + value.nbytes),)
         else:
             body = _body(as_tensor(value))
-            self.format, self.memory = body.format, body.memory
+            self.format, self.shape, self.arrays = body.format, body.shape, body.memory.arrays
             self.regions = (np.lib.array_utils.byte_bounds(value),)
 
     @property
     def is_writable(self) -> bool:
         return self.value.flags.writeable
 
-    def commit(self, memory: Memory) -> Any:
-        if memory is self.memory and self.is_in_place:
+    def commit(self, made: Memory | None) -> Any:
+        if made is None:
+            if not self.is_in_place:
+                self.value[...] = self._made(self.arrays, self.shape)
             return self.value
-        made = self._made(memory)
-        if memory.shape != self.memory.shape:
-            return made.copy(order="F")
-        self.value[...] = made
+        result = self._made(made.arrays, made.shape)
+        if made.shape != self.shape:
+            return result.copy(order="F")
+        self.value[...] = result
         return self.value
 
-    def _made(self, memory: Memory) -> np.ndarray:
-        """The content of `memory` as an array of the value's axes."""
-        view = memory.arrays[0][: math.prod(memory.shape)].reshape(memory.shape, order="F")
+    def _made(self, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The content of memory as an array of the value's axes."""
+        view = arrays[0][: math.prod(shape)].reshape(shape, order="F")
         if not isinstance(self.format, Swizzled):
             return view
         permutation = self.format.permutation
         return view.transpose([permutation.index(k + 1) for k in range(len(permutation))])
 
-    def arrays(self) -> Sequence[np.ndarray]:
+    def seen(self) -> Sequence[np.ndarray]:
         return (self.value,)
 
 
@@ -159,19 +174,19 @@ class MatrixArgument(Argument):
     a kernel makes of it is put into arrays of its own, which become the matrix's."""
 
     __slots__ = ()
-    takes_memory = True
+    is_tensor = takes_memory = True
 
     def __init__(self, value: Any, copies: _Copies):
         self.value = self.owner = value
         self.format, self.regions = copies.format, copies.regions
-        arrays = copies.ptr, copies.idx, value.data
-        self.memory = Memory(copies.shape, arrays, copies.counters)
+        self.shape, self.counters = copies.shape, copies.counters
+        self.arrays = copies.ptr, copies.idx, value.data
 
-    def arrays(self) -> Sequence[np.ndarray]:
+    def seen(self) -> Sequence[np.ndarray]:
         return [getattr(self.value, name) for name in ("indptr", "indices", "data")]
 
-    def commit(self, memory: Memory) -> Any:
-        return self.value if memory is self.memory else _with_parts(self.value, self.format, memory)
+    def commit(self, made: Memory | None) -> Any:
+        return self.value if made is None else _with_parts(self.value, self.format, made)
 
 
 def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
@@ -193,19 +208,25 @@ class ConvertedArgument(Argument):
     """A sparse array of SciPy of which a kernel has a copy: in another format than CSC and CSR, or of
     arrays that cannot be used in place."""
 
-    __slots__ = ()
-    takes_memory = True
+    __slots__ = ("memory",)
+    is_tensor = takes_memory = True
 
-    def commit(self, memory: Memory) -> Any:
+    def __init__(self, value: Any, format: Any, memory: Memory):
+        super().__init__(value, format)
+        self.memory = memory
+        self.shape, self.arrays, self.counters = memory.shape, memory.arrays, memory.counters
+
+    def commit(self, made: Memory | None) -> Any:
+        memory = made or self.memory
         if self.value.format in ("csc", "csr") and self.value.ndim == 2:
             return _with_parts(self.value, self.format, memory)
-        made: Tensor | SwizzledTensor
+        tensor: Tensor | SwizzledTensor
         if isinstance(self.format, Swizzled):
             body = Tensor.over(self.format.level, memory, True)
-            made = SwizzledTensor(body, self.format.permutation)
+            tensor = SwizzledTensor(body, self.format.permutation)
         else:
-            made = Tensor.over(self.format, memory, True)
-        return type(self.value)(made.to_scipy())
+            tensor = Tensor.over(self.format, memory, True)
+        return type(self.value)(tensor.to_scipy())
 
 
 #: So many of a matrix's indices are compared with their copy at a call, the next ones at the next, and

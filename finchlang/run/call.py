@@ -3,7 +3,7 @@ what it made or undo it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.run.arguments import Argument
 from finchlang.run.undo import Output, Undoing
 from finchlang.source import FinchError
-from finchlang.tensors.bind import Bound
+from finchlang.tensors.bind import Bound, spans
 from finchlang.tensors.memory import Memory
 
 
@@ -47,66 +47,62 @@ def _shared(name: str, other: str, what: str) -> FinchError:
 
 
 def _share(one: Argument, other: Argument) -> bool:
-    return any(np.shares_memory(a, b) for a in one.arrays() for b in other.arrays())
+    return any(np.shares_memory(a, b) for a in one.seen() for b in other.seen())
 
 
 #: What every call of a kernel is made within, in any session: what a call has found of memory stays as
 #: it is until the call has ended. Others wait; a signal's handler, for which the call waits, must not
-#: make one (`check_alone`).
+#: make one (`is_calling`).
 one_call_at_a_time = reentrant_lock()
 
 
-def check_alone() -> None:
-    """Raise FinchError "life cycle" if this thread is making a call already."""
-    if one_call_at_a_time._is_owned():  # type: ignore[attr-defined]
-        what = "a kernel is run while another one runs in the same thread"
-        hint = "a signal's handler can note what happened, and leave the kernel for later"
-        raise FinchError("life cycle", what, None, hint)
+#: whether this thread is making a call already
+is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
+
+
+def call_within_call() -> FinchError:
+    what = "a kernel is run while another one runs in the same thread"
+    hint = "a signal's handler can note what happened, and leave the kernel for later"
+    return FinchError("life cycle", what, None, hint)
 
 
 class NativeCall:
     """Calls of one compiled kernel, on tensors as `bounds` has them; those in `renewed` are declared
     before anything else is done with them."""
 
-    def __init__(self, native: NativeKernel, bounds: Iterable[Bound], renewed: frozenset[str]):
+    def __init__(self, native: NativeKernel, bounds: Sequence[Bound], renewed: frozenset[str]):
         self._native, self._undoing = native, Undoing(native.layout.undo_log)
-        #: of each tensor so many of the last counters are inputs
-        self._counters: list[int] = []
-        self._outputs: list[Output | None] = []
-        first = first_input = first_output = 0
-        for bound in bounds:
-            output = None
-            if bound.written:
-                starts = first, first_input, first_output
-                output = Output(bound, *starts, native.layout, bound.name in renewed)
-            self._outputs.append(output)
-            self._counters.append(bound.given_counters)
-            first, first_input = first + len(bound.buffers), first_input + len(bound.inputs)
-            first_output += len(bound.outputs)
+        #: of each tensor how it is written, if it is, and how many of the last counters are inputs
+        self._plan: list[tuple[Output | None, int]] = []
+        for bound, span in zip(bounds, spans(bounds), strict=True):
+            is_renewed = bound.name in renewed
+            output = Output(bound, span, native.layout, is_renewed) if bound.written else None
+            self._plan.append((output, bound.given_counters))
 
     def __call__(
         self, arguments: Sequence[Argument], numbers: Sequence[Any]
-    ) -> list[tuple[Argument, Memory]]:
-        """Run on the arguments; gives those that are written, each with what was made of it.
+    ) -> list[tuple[Argument, Memory | None]]:
+        """Run on the arguments; gives those that are written, each with what was made of it (None if only
+        the content of its arrays is new).
 
         Raises as `NativeKernel.call`; all arrays are then as they were.
         """
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
-        written: list[tuple[Argument, Memory, Output]] = []
-        undoing, native = self._undoing, self._native
+        written: list[tuple[Argument, Sequence[np.ndarray], Output]] = []
+        undoing, native, plan = self._undoing, self._native, self._plan
         if undoing.has_logs:
             undoing.begin()
-        plan = zip(arguments, self._outputs, self._counters, strict=True)
-        for argument, output, counters in plan:
-            memory = argument.memory
+        for k, argument in enumerate(arguments):
+            output, counters = plan[k]
+            own = argument.arrays
             if output is not None:
-                memory = output.begin(argument, undoing)
-                written.append((argument, memory, output))
-            arrays += memory.arrays
-            inputs += memory.shape
+                own = output.begin(argument, undoing)
+                written.append((argument, own, output))
+            arrays += own
+            inputs += argument.shape
             if counters:
-                inputs += memory.counters[-counters:]
+                inputs += argument.counters[-counters:]
         inputs += numbers
         if undoing.has_logs:
             undoing.add(arrays, inputs)
@@ -115,14 +111,15 @@ class NativeCall:
         except BaseException:
             undoing.undo()
             raise
-        made: list[tuple[Argument, Memory]] = []
-        for argument, memory, output in written:
-            result = output.finish(argument, memory, native, inputs, outputs)
-            if result.shape != argument.memory.shape and not argument.takes_memory:
+        made: list[tuple[Argument, Memory | None]] = []
+        for argument, own, output in written:
+            result = output.finish(argument, own, native, inputs, outputs)
+            is_other = result is not None and result.shape != argument.shape
+            if is_other and not argument.takes_memory:
                 # the value keeps what it was, and the name gets another
-                copies = [array.copy() for array in result.arrays]
-                result = Memory(result.shape, copies, result.counters)
-                for array in argument.memory.arrays:
+                copies = [array.copy() for array in result.arrays]  # type: ignore[union-attr]
+                result = Memory(result.shape, copies, result.counters)  # type: ignore[union-attr]
+                for array in argument.arrays:
                     undoing.undo_one(array)
             made.append((argument, result))
         undoing.kept.clear()  # it refers to nobody's arrays any more

@@ -30,14 +30,17 @@ from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signat
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Call, KernelNode, Node, Value, Variable
-from finchlang.tensors.bind import bind
+from finchlang.tensors.bind import bind, spans
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
 from finchlang.walk import substitute, walk
 
-#: the tensors and workspaces that are written, each with what was made of it, and host steps taken
-Outcome = tuple[list[tuple[Argument, Memory]], Counter[str]]
+#: the tensors and workspaces that are written, each with what was made of it
+Made = list[tuple[Argument, Memory | None]]
+
+#: these, and the host steps taken
+Outcome = tuple[Made, Counter[str]]
 
 #: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
 Formats = list[Any]
@@ -120,25 +123,21 @@ class Kernel:
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         for bound, argument in zip(self.bounds, arguments, strict=True):
-            memory = argument.memory
-            arrays += [a.copy() for a in memory.arrays] if bound.written else memory.arrays
-            inputs += bound.given(memory)
+            own = argument.arrays
+            arrays += [a.copy() for a in own] if bound.written else own
+            inputs += bound.given(argument.shape, argument.counters)
         return arrays, inputs
 
     def _made(
         self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
-    ) -> list[tuple[Argument, Memory]]:
+    ) -> Made:
         """The arguments that are written, each with what was made of it."""
-        made = []
-        array_at = output_at = 0
-        for bound, argument in zip(self.bounds, arguments, strict=True):
-            own = arrays[array_at : array_at + len(bound.buffers)]
-            array_at += len(bound.buffers)
-            values = outputs[output_at : output_at + len(bound.outputs)]
-            output_at += len(bound.outputs)
-            order = bound.level.order
+        made: Made = []
+        places = zip(self.bounds, spans(self.bounds), arguments, strict=True)
+        for bound, (buffers, _, outs), argument in places:
             if bound.written:
-                memory = Memory(tuple(values[:order]), own, tuple(values[order:]))
+                values, order = outputs[outs], bound.level.order
+                memory = Memory(tuple(values[:order]), arrays[buffers], tuple(values[order:]))
                 made.append((argument, memory))
         return made
 
@@ -175,8 +174,9 @@ class Kernel:
         """
         if self._workspaces:
             arguments = [*arguments, *map(TensorArgument, self._workspaces)]
+        steps = _NO_STEPS
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails
-            made, steps = self._native_call(arguments, numbers), _NO_STEPS
+            made = self._native_call(arguments, numbers)
         else:
             method = self._interpret if engine == "interpret" else self._evaluate
             made, steps = method(arguments, numbers, *more)

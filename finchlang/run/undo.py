@@ -7,6 +7,7 @@ what it overwrites (`host/passes/undo_log.py`). *Else* the arrays are saved befo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,23 +21,15 @@ from finchlang.tensors.memory import Memory
 
 
 class Output:
-    """A tensor that a kernel writes: its buffers are from number `first` on, its inputs
-    and outputs from `first_input` and `first_output` on. `is_renewed` if it is declared before
-    anything else is done with it."""
+    """A tensor that a kernel writes: where its buffers, inputs and outputs are among those of the
+    kernel. `is_renewed` if it is declared before anything else is done with it."""
 
     def __init__(
-        self,
-        bound: Bound,
-        first: int,
-        first_input: int,
-        first_output: int,
-        layout: Layout,
-        is_renewed: bool,
+        self, bound: Bound, span: tuple[slice, slice, slice], layout: Layout, is_renewed: bool
     ):
-        count = range(len(bound.buffers))
+        buffers, self.inputs, self.outputs = span
+        first, count = buffers.start, range(len(bound.buffers))
         self.first, self.order = first, bound.level.order
-        self.inputs = slice(first_input, first_input + len(bound.inputs))
-        self.outputs = slice(first_output, first_output + len(bound.outputs))
         self.written = [k for k in count if first + k in layout.written]
         self.grown = [k for k in count if first + k in layout.grown]
         #: whether the kernel asks for all the room it needs, whatever memory it is given
@@ -47,39 +40,37 @@ class Output:
         counts = [level.counts_lengths for level in bound.level.levels()]
         self.is_counted = bool(bound.buffers) and all(counts)
 
-    def begin(self, argument: Argument, undoing: Undoing) -> Memory:
-        """The memory that the kernel is given for the argument."""
-        memory = argument.memory
+    def begin(self, argument: Argument, undoing: Undoing) -> Sequence[np.ndarray]:
+        """The arrays that the kernel is given for the argument."""
         if not self.is_renewed or not argument.takes_memory:
             for k in self.written:
-                undoing.keep(self.first + k, memory.arrays[k])
-            return memory
-        back_buffer, arrays = argument.back_buffer, list(memory.arrays)
+                undoing.keep(self.first + k, argument.arrays[k])
+            return argument.arrays
+        back_buffer, arrays = argument.back_buffer, list(argument.arrays)
         for k in self.written:
             # a kernel that writes some arrays only leaves others to both memories
             is_free = back_buffer is not None and back_buffer.arrays[k] is not arrays[k]
             arrays[k] = back_buffer.arrays[k] if is_free else self.empty[k]  # type: ignore[union-attr]
             undoing.pass_over(self.first + k)
-        return Memory(memory.shape, arrays, memory.counters)
+        return arrays
 
     def finish(
         self,
         argument: Argument,
-        given: Memory,
+        arrays: Sequence[np.ndarray],
         native: NativeKernel,
         inputs: list[Any],
         outputs: list[Any],
-    ) -> Memory:
-        """What a call made of the argument, for which the kernel was given this memory: the same if
-        nothing but the content of its arrays is new."""
+    ) -> Memory | None:
+        """What a call made of the argument, for which the kernel was given these arrays; None if nothing
+        but the content of the argument's own is new."""
         outputs = outputs[self.outputs]
-        arrays = given.arrays
         for k in self.grown:
             grown = native.grown(self.first + k, self.dtypes[k])
             if grown is not None:
                 arrays = [*arrays[:k], grown, *arrays[k + 1 :]]
-        if self.is_counted and arrays is argument.memory.arrays and outputs == inputs[self.inputs]:
-            return argument.memory
+        if self.is_counted and arrays is argument.arrays and outputs == inputs[self.inputs]:
+            return None
         order = self.order
         return Memory(tuple(outputs[:order]), arrays, tuple(outputs[order:]))
 

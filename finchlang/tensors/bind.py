@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
 from finchlang.host.fold import ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Var
 from finchlang.tensors.level import Fiber, Level, Storage
-from finchlang.tensors.memory import Memory
 from finchlang.types import Int64
 
 
@@ -32,9 +33,9 @@ class Bound:
         """How many of a memory's counters are inputs: all, or so many of the last."""
         return len(self.inputs) - self.level.order
 
-    def given(self, memory: Memory) -> list[Any]:
-        """The inputs of a tensor in `memory`."""
-        return [*memory.shape, *memory.counters[len(memory.counters) - self.given_counters :]]
+    def given(self, shape: tuple[int, ...], counters: tuple[Any, ...]) -> list[Any]:
+        """The inputs of a tensor of this shape and with these counters."""
+        return [*shape, *counters[len(counters) - self.given_counters :]]
 
     def enter(self, host: Host) -> None:
         """Put what is given from outside into the cells."""
@@ -43,6 +44,17 @@ class Bound:
                 host.set(cell, variable)
         for cell, variable in self.counters:
             host.set(cell, variable)
+
+
+def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
+    """Where among the buffers, inputs and outputs of a kernel those of each tensor are."""
+    found, ends = [], (0, 0, 0)
+    for bound in bounds:
+        counts = len(bound.buffers), len(bound.inputs), len(bound.outputs)
+        starts, ends = ends, tuple(map(add, ends, counts))
+        buffers, inputs, outputs = map(slice, starts, ends)
+        found.append((buffers, inputs, outputs))
+    return found
 
 
 def bind(name: str, level: Level, written: bool) -> Bound:
