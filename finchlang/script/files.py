@@ -19,6 +19,7 @@ from finchlang.script.paths import (
     failure,
     replace_file,
     replace_folder,
+    told,
 )
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
@@ -65,21 +66,16 @@ def fread(path: Any) -> Any:
     Raises FinchError "I/O" that names the path; "type" for complex numbers; "resource".
     """
     file = checked_path(path, FORMATS)
+    format = _format(file)
     try:
-        format = _format(file)
-        if format.is_folder:
-            check_folder(file)
-        else:
-            check_regular(file.stat().st_mode)
-            with open(file, "rb"):  # whatever keeps us from reading is said in the same words
-                pass
-        return format.read(file)
-    except FinchError:
-        raise
-    except OSError as error:
-        raise failure("read", path, error.strerror or str(error)) from None
-    except MemoryError:
-        raise FinchError("resource", f"no memory to read {path}") from None
+        with told("read", path):
+            if format.is_folder:
+                check_folder(file)
+            else:
+                check_regular(file.stat().st_mode)
+                with open(file, "rb"):  # whatever keeps us from reading is said in the same words
+                    pass
+            return format.read(file)
     except (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
         raise failure("read", path, f"it is damaged: {error}") from None
 

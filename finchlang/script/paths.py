@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,6 +30,17 @@ def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchErr
     return FinchError("I/O", f"cannot {what} {path}: {why}", hint=hint)
 
 
+@contextlib.contextmanager
+def told(what: str, path: Any) -> Iterator[None]:
+    """What the system says while a file is read or written as errors of kind "I/O" and "resource"."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(what, path, error.strerror or str(error)) from None
+    except MemoryError:
+        raise FinchError("resource", f"no memory to {what} {path}") from None
+
+
 def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> None:
     """Write a new file and put it in the place of `file`, or of what that links to, once it is
     complete; it gets the mode of what was there.
@@ -39,7 +50,7 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
     """
     target = Path(os.path.realpath(file))
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
-    try:
+    with told("write", path):
         mode = _mode_of(target)
         try:
             handle = _open_new(new)
@@ -52,10 +63,6 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
             os.replace(new, target)
         finally:
             new.unlink(missing_ok=True)
-    except OSError as error:
-        raise failure("write", path, error.strerror or str(error)) from None
-    except MemoryError:
-        raise FinchError("resource", f"no memory to write {path}") from None
 
 
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
@@ -64,7 +71,7 @@ def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> No
     Raises FinchError "I/O", "resource"."""
     target = Path(os.path.realpath(folder))
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
-    try:
+    with told("write", path):
         if target.exists() and not (target / "zarr.json").is_file():
             raise FileExistsError(17, "what has this name is something else")
         try:
@@ -77,10 +84,6 @@ def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> No
         finally:
             for rest in (new, old):
                 shutil.rmtree(rest, ignore_errors=True)
-    except OSError as error:
-        raise failure("write", path, error.strerror or str(error)) from None
-    except MemoryError:
-        raise FinchError("resource", f"no memory to write {path}") from None
 
 
 def check_folder(folder: Path) -> None:

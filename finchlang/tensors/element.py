@@ -70,21 +70,32 @@ def differs(a: np.ndarray, b: Any) -> np.ndarray:
     return (a != other) & ~((a != a) & (other != other))
 
 
+class Leaf(Level):
+    """A leaf, of which nothing is left to do when its tensor is frozen or thawed."""
+
+    is_leaf: ClassVar[bool] = True
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        pass
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        pass
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        pass
+
+
 @dataclass(frozen=True)
-class Element(Level):
-    """`Element(fill)`: values of the fill's type, all equal to it at first."""
+class Valued(Leaf):
+    """A leaf whose values are of the fill's type."""
 
     value: Literal
-
-    arrays: ClassVar = (("val", None),)
-    is_leaf: ClassVar[bool] = True
-    is_comparable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", typed_literal(self.value))
 
     def __str__(self) -> str:
-        return f"Element({literal_text(self.value)})"
+        return f"{type(self).__name__}({literal_text(self.value)})"
 
     @property
     def fill(self) -> Literal:
@@ -93,6 +104,14 @@ class Element(Level):
     @property
     def element_type(self) -> Type:
         return TYPES[self.value.type or ""]
+
+
+@dataclass(frozen=True)
+class Element(Valued):
+    """`Element(fill)`: values of the fill's type, all equal to it at first."""
+
+    arrays: ClassVar = (("val", None),)
+    is_comparable: ClassVar[bool] = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         pass  # assemble writes the fill
@@ -110,20 +129,11 @@ class Element(Level):
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         host.fill(store.val, ZERO, count, value)
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
 
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         host.store(store.val, target, host.load(store.val, source, "val"))
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:
         return Value(host.load(fiber.store.val, fiber.position, "val"))

@@ -12,17 +12,16 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Literal, Node, Value
-from finchlang.tensors.element import typed_literal
+from finchlang.tensors.element import Leaf, typed_literal
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.types import Bool, Type
 
 
 @dataclass(frozen=True)
-class Pattern(Level):
+class Pattern(Leaf):
     """`Pattern()`: Bool values without any storage. While it is written, the dirty bit of the
     sparse level above is the value itself, so that a written `false` leaves nothing stored."""
 
-    is_leaf: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
 
     def __str__(self) -> str:
@@ -42,19 +41,10 @@ class Pattern(Level):
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         pass
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return TRUE
 
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        pass
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:

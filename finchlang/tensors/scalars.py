@@ -14,37 +14,23 @@ from finchlang.host.fold import FALSE, TRUE, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Switch
-from finchlang.syntax import Access, Literal, Node, Value
-from finchlang.tensors.element import literal_text, typed_literal
-from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
-from finchlang.types import TYPES, Bool, Pair, PairType, Type
+from finchlang.syntax import Access, Node, Value
+from finchlang.tensors.element import Valued
+from finchlang.tensors.level import READ, Dims, Fiber, Storage
+from finchlang.types import Bool, Pair, PairType, Type
 
 
 @dataclass(frozen=True)
-class Scalar(Level):
+class Scalar(Valued):
     """`Scalar(fill)`: one value of the fill's type; unlike a variable it may be reduced into."""
 
-    value: Literal
-
     counters: ClassVar[tuple[tuple[str, Type | None], ...]] = (("value", None),)
-    is_leaf: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", typed_literal(self.value))
+        super().__post_init__()
         if isinstance(self.element_type, PairType):  # a counter is a number
             parts = tuple((n, getattr(self.element_type, n)) for n in Pair._fields)
             object.__setattr__(self, "counters", (*parts, *self.counters[1:]))
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({literal_text(self.value)})"
-
-    @property
-    def fill(self) -> Literal:
-        return self.value
-
-    @property
-    def element_type(self) -> Type:
-        return TYPES[self.value.type or ""]
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         self._set(host, store, const(self.value.value, self.element_type))
@@ -54,12 +40,6 @@ class Scalar(Level):
 
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self._set(host, store, value)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:
         counters = fiber.store.counters
