@@ -101,7 +101,7 @@ class Choice(Looplet):
 @dataclass(frozen=True, slots=True, eq=False)
 class Thunk(Looplet):
     """Work to be done before and after. `preamble(host)` does the first part and gives the body;
-    `epilogue(host)` does the last. Both run once for all the places the looplet stands in."""
+    `epilogue(host)` does the last. Both run once for all accesses the looplet stands in."""
 
     preamble: Callable[[Host], tuple[Node, Callable[[Host], None] | None]]
 

@@ -17,7 +17,7 @@ def test_every_format_counts_the_leaves_that_its_entries_are_kept_in(size: int) 
     for format in nests("Element(0.0)", 2):
         tensor = fits(format, array)
         if tensor is not None:
-            coordinates, positions = tensor._places()
+            coordinates, positions = tensor._positions()
             values = tensor.entries()[1]
             own = positions[tensor._own(coordinates, values)]
             assert tensor.countstored() == len(np.unique(own)), format

@@ -71,8 +71,8 @@ def search(type: Type) -> Residual:
         host.count(first, op("sub", host.get(high), 1), compare)
         host.set(high, op("add", first, op("cast", host.get(less), type=Int64)))
 
-    def is_below(place: Expr) -> Expr:
-        return _both(host, op("lt", place, stop), lambda: op("lt", host.load(data, place), key))
+    def is_below(q: Expr) -> Expr:
+        return _both(host, op("lt", q, stop), lambda: op("lt", host.load(data, q), key))
 
     def gallop() -> None:
         reach = host.get(step)
@@ -133,7 +133,7 @@ def sort(type: Type) -> Residual:
     """
     host = ResidualHost()
     data, scratch = Buffer("data", type), Buffer("scratch", type)
-    places = Buffer("places", Int64 if type.bits == 64 else Int32)
+    ranks = Buffer("ranks", Int64 if type.bits == 64 else Int32)
     start, stop = host.variable("start", Int64), host.variable("stop", Int64)
     low, high = host.cell(start, "low"), host.cell(stop, "high")
     patience = host.cell(const(8), "patience")
@@ -167,9 +167,9 @@ def sort(type: Type) -> Residual:
     host.branch(
         op("gt", length(), SHORT),
         lambda: _heapsort(host, data, host.get(low), host.get(high)),
-        lambda: _counting_sort(host, data, scratch, places, host.get(low), host.get(high)),
+        lambda: _counting_sort(host, data, scratch, ranks, host.get(low), host.get(high)),
     )
-    short = ((scratch, SHORT), (places, SHORT))
+    short = ((scratch, SHORT), (ranks, SHORT))
     return Residual(f"sort_{type}", (data,), (start, stop), (), host.code(), short)
 
 
@@ -186,7 +186,7 @@ def _unless_sorted(host: ResidualHost, data: Buffer, low: Cell, high: Cell) -> N
 
 
 def _partition(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> Expr:
-    """Lomuto's, without branches that could be predicted wrongly: every entry changes places with
+    """Lomuto's, without branches that could be predicted wrongly: every entry is swapped with
     the first of those that are not less than the pivot, and is then one of them or not. Gives where
     these begin."""
     first, last = host.load(data, low), host.load(data, op("sub", high, 1))
@@ -206,36 +206,36 @@ def _partition(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> Expr:
 
 
 def _counting_sort(
-    host: ResidualHost, data: Buffer, scratch: Buffer, places: Buffer, low: Expr, high: Expr
+    host: ResidualHost, data: Buffer, scratch: Buffer, ranks: Buffer, low: Expr, high: Expr
 ) -> None:
-    """Sort at most SHORT entries: the place of each is the number of those that are less, which is
-    counted for all of them at once. Equal ones would get the same place: the sum of the places
+    """Sort at most SHORT entries: the rank of each is the number of those that are less, which is
+    counted for all of them at once. Equal ones would get the same rank: the sum of the ranks
     tells, and insertion sort takes over."""
     count = host.let(op("sub", high, low), "count")
     last = op("sub", count, 1)
-    kind = places.type
+    kind = ranks.type
     host.fill(scratch, ZERO, const(SHORT), const(data.type.highest, data.type))
-    host.fill(places, ZERO, const(SHORT), const(0, kind))
+    host.fill(ranks, ZERO, const(SHORT), const(0, kind))
     host.count(ZERO, last, lambda i: host.store(scratch, i, host.load(data, op("add", low, i))))
 
     def compare(group: Expr) -> None:
         first = op("mul", group, _TOGETHER)
         some = [host.load(scratch, op("add", first, k)) for k in range(_TOGETHER)]
 
-        def place(i: Expr) -> None:
-            entry, so_far = host.load(scratch, i), host.load(places, i)
+        def rank(i: Expr) -> None:
+            entry, so_far = host.load(scratch, i), host.load(ranks, i)
             less = [op("cast", op("lt", other, entry), type=kind) for other in some]
-            host.store(places, i, reduce(lambda x, y: op("add", x, y), less, so_far))
+            host.store(ranks, i, reduce(lambda x, y: op("add", x, y), less, so_far))
 
-        host.count(ZERO, const(SHORT - 1), place)
+        host.count(ZERO, const(SHORT - 1), rank)
 
     host.count(ZERO, op("idiv", last, _TOGETHER), compare)
     total = host.cell(ZERO, "total")
 
     def put(i: Expr) -> None:
-        place = op("cast", host.load(places, i), type=Int64)
-        host.store(data, op("add", low, place), host.load(scratch, i))
-        host.set(total, op("add", host.get(total), place))
+        rank = op("cast", host.load(ranks, i), type=Int64)
+        host.store(data, op("add", low, rank), host.load(scratch, i))
+        host.set(total, op("add", host.get(total), rank))
 
     def sort_equal_ones() -> None:
         host.count(ZERO, last, lambda i: host.store(data, op("add", low, i), host.load(scratch, i)))

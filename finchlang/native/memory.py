@@ -12,7 +12,7 @@ from finchlang.tensors import aligned
 #: Gives larger memory to the buffer at %slot: at least doubled, so that appending is linear in
 #: all. Memory that came from outside is left as it was and copied. Null if there is none.
 #:
-#: The allocator aligns to 16 bytes, or less; so a place aligned to more is looked for in somewhat more
+#: The allocator aligns to 16 bytes, or less; so an address aligned to more is looked for in somewhat more
 #: memory. The third word of the slot says where that memory begins, as it must be known to free it.
 _GROW = """
 define preserve_mostcc noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {{

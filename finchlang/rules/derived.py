@@ -31,7 +31,7 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     assert isinstance(term, Loop) and region is not None
     host = state.host
-    first, end = _places(region, state, stepper, known)
+    first, end = _between(region, state, stepper, known)
 
     def once(loop: Loop, q: Expr) -> None:
         i = known.coordinate(host, q)
@@ -58,7 +58,7 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     assert isinstance(term, Loop) and region is not None
     host, (start, stop) = state.host, region
-    first, end = _places(region, state, stepper, known)
+    first, end = _between(region, state, stepper, known)
     last = sub(known.stop, 1)
 
     def once(loop: Loop, q: Expr) -> None:
@@ -92,7 +92,7 @@ def skips_gaps(term: Node, looplet: Looplet, known: Positions | Regions) -> bool
     return simplify(put(term, {id(looplet): known.fill}, consume=True)) == EMPTY
 
 
-def _places(
+def _between(
     region: tuple[Expr, Expr], state: State, stepper: Stepper, known: Positions | Regions
 ) -> tuple[Expr, Expr | None]:
     """The first position of `stepper` at or after the start of a region, and the first after its

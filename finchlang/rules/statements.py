@@ -210,14 +210,14 @@ _MOST_POSITIONS = 2.0**48
 
 
 def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: Declare, state: State) -> None:
-    """Levels that have a place for every coordinate multiply their sizes: that must not overflow.
+    """Levels that have a position for every coordinate multiply their sizes: that must not overflow.
     (What is too much for the memory is noticed when storage grows.)"""
     run: list[Expr] = []
     rest = dims
     for level in fiber.level.levels():
         own, rest = rest[len(rest) - level.modes :], rest[: len(rest) - level.modes]
         level.check_sizes(state.host, own, term.span)
-        if level.has_all_places:
+        if level.has_all_positions:
             run += own
             continue
         if len(run) > 1 or (run and own):

@@ -1,7 +1,7 @@
 """What a call of a native kernel may change, and how it is as before if the call fails.
 
 A tensor that is written is of one of three classes. *Declared anew*: the kernel writes into a back
-buffer, which is swapped in on success. *Stored to at scattered places*: the kernel keeps a log of
+buffer, which is swapped in on success. *Stored to at scattered positions*: the kernel keeps a log of
 what it overwrites (`host/passes/undo_log.py`). *Else* the arrays are saved before the call.
 """
 

@@ -237,7 +237,7 @@ _add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, size
 _add("rand(n...; seed)", "an array of random numbers from 0 to 1, or one number", _random)
 _add(
     "fsparse(I, J, V, shape)",
-    "the sparse tensor with entries V at the coordinates I, J, ...; those of one place are summed",
+    "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
     sparse_of,
 )
 _add(
@@ -285,10 +285,11 @@ def _reduction(name: str) -> Callable[[Any], Any]:
     return reduce
 
 
-def _place(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
-    """argmin and argmax: the first place, by columns, of the least or greatest entry; NaN is both."""
+def _coordinates(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
+    """argmin and argmax: the coordinates of the least or greatest entry, the first by columns; NaN is
+    both."""
 
-    def place(value: Any) -> Any:
+    def found(value: Any) -> Any:
         array = dense(value) if is_array(value) else np.array(list(entries(value)))
         if array.size == 0 or array.dtype.kind not in "biuf":
             raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
@@ -296,7 +297,7 @@ def _place(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
         index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
         return index[0] if len(index) == 1 else index
 
-    return place
+    return found
 
 
 def _rounded(name: str) -> Callable[..., Any]:
@@ -352,8 +353,8 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
 
 for _name, _what in (("sum", "the sum"), ("maximum", "the greatest"), ("minimum", "the least")):
     _add(f"{_name}(A)", f"{_what} of the entries", _reduction(_name))
-_add("argmin(A)", "the first place of the least of the entries", _place(np.argmin))
-_add("argmax(A)", "the first place of the greatest of the entries", _place(np.argmax))
+_add("argmin(A)", "the coordinates of the first of the least entries", _coordinates(np.argmin))
+_add("argmax(A)", "the coordinates of the first of the greatest entries", _coordinates(np.argmax))
 for _name, _what in (
     ("round", "nearest"),
     ("floor", "next lower"),

@@ -129,7 +129,7 @@ def _nameable(tensor: Tensor) -> Tensor:
             named = level.with_child(named)
         elif level.modes > 1:
             named = SparseCOO(named, Int64, level.modes)
-        elif level.stores_fill and level.has_all_places:
+        elif level.stores_fill and level.has_all_positions:
             named = Dense(named)
         else:
             named = SparseList(named)
@@ -244,5 +244,5 @@ def _expanded(body: Tensor, structure: str, is_transposed: bool) -> Tensor:
     is_lower = structure.endswith("lower") != is_transposed
     first, second = coordinates if is_lower else coordinates[::-1]
     coordinates, values = coordinates[:, first >= second], values[first >= second]
-    places, found = summed(*mirrored(coordinates, values, structure.startswith("skew")))
-    return Tensor.from_coo(body.format, body.shape, list(places), found)
+    coordinates, found = summed(*mirrored(coordinates, values, structure.startswith("skew")))
+    return Tensor.from_coo(body.format, body.shape, list(coordinates), found)

@@ -111,5 +111,5 @@ def _write_lines(out: BinaryIO, columns: list[np.ndarray]) -> None:
 def _tensor(shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
     """A SparseCOO of entries at coordinates from 1; repeated ones are summed."""
     format = SparseCOO(leaf_of(values.dtype), Int64, len(shape))
-    places, sums = summed(coordinates - 1, values)
-    return Tensor.from_coo(format, shape, list(places), sums)
+    coordinates, sums = summed(coordinates - 1, values)
+    return Tensor.from_coo(format, shape, list(coordinates), sums)

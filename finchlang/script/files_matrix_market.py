@@ -63,7 +63,7 @@ def read_mtx(file: Path) -> Tensor:
 
 
 def _columns(shape: tuple[int, int], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
-    """Dense(SparseList(...)) of entries, those of one place summed: SciPy sorts by counting."""
+    """Dense(SparseList(...)) of entries, those of the same coordinates summed: SciPy sorts by counting."""
     import scipy.sparse
 
     matrix = scipy.sparse.coo_array((values, tuple(coordinates)), shape).tocsc()

@@ -1,6 +1,6 @@
 """Pictures of where a tensor has entries: in characters for a terminal, or in a PNG file.
 
-A picture shows the first two dimensions; entries that differ in others fall on the same place. A
+A picture shows the first two dimensions; entries that differ in others fall on the same square. A
 vector is one row.
 """
 
@@ -27,7 +27,7 @@ MARGIN, LARGEST_CELL, LEAST_SIDE = 8, 32, 16
 
 @dataclass(frozen=True)
 class Picture:
-    """A grid of `counts`: how many entries other than the fill fall on each place. A place stands for
+    """A grid of `counts`: how many entries other than the fill fall on each square. A square stands for
     at most `cell` coordinates of each dimension."""
 
     counts: np.ndarray
@@ -46,22 +46,22 @@ def picture(tensor: Any, rows: int, columns: int) -> Picture:
     if stored.any():
         j = coordinates[0 if tensor.order == 1 else 1, stored]
         i = np.zeros_like(j) if tensor.order == 1 else coordinates[0, stored]
-        places = [_place(c, s, g) for c, s, g in zip((i, j), (m, n), grid, strict=True)]
-        flat = places[0] * grid[1] + places[1]
+        parts = [_part(c, s, g) for c, s, g in zip((i, j), (m, n), grid, strict=True)]
+        flat = parts[0] * grid[1] + parts[1]
         counts = np.bincount(flat, minlength=grid[0] * grid[1]).reshape(grid)
     cell = tuple(math.ceil(s / g) if g else 0 for s, g in zip((m, n), grid, strict=True))
     return Picture(counts, (cell[0], cell[1]))
 
 
-def _place(coordinates: np.ndarray, size: int, places: int) -> np.ndarray:
-    """Which of `places` equal parts of 0..size-1 each coordinate lies in."""
+def _part(coordinates: np.ndarray, size: int, parts: int) -> np.ndarray:
+    """Which of `parts` equal parts of 0..size-1 each coordinate lies in."""
     if size <= 1 << 31:
-        return coordinates * places // size
-    return np.minimum((coordinates / size * places).astype(np.int64), places - 1)
+        return coordinates * parts // size
+    return np.minimum((coordinates / size * parts).astype(np.int64), parts - 1)
 
 
 def spy_text(tensor: Any) -> str:
-    """The picture in a frame. Each dot stands for a place with an entry; where most of them would
+    """The picture in a frame. Each dot stands for a square with an entry; where most of them would
     have one, characters are shaded by how many entries they stand for."""
     found = picture(tensor, TEXT_ROWS, TEXT_COLUMNS)
     rows, columns = (
@@ -86,7 +86,7 @@ def spy_text(tensor: Any) -> str:
 
 def write_spy(out: BinaryIO, tensor: Any) -> None:
     """The picture as a PNG of about 1024 pixels: entries are black on white in a grey frame; a pixel
-    that stands for several places is the darker the more entries it has."""
+    that stands for several squares is the darker the more entries it has."""
     found = picture(tensor, PIXELS, PIXELS)
     greatest = max(int(found.counts.max(initial=0)), 1)
     shade = np.where(found.counts > 0, 190 * (1 - np.sqrt(found.counts / greatest)), 255)

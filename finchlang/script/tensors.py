@@ -145,7 +145,7 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
 def sparse_of(*args: Any) -> Tensor:
     """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1; as many
     vectors of coordinates as dimensions. Without a shape the greatest coordinates are the sizes; one
-    number V stands for all entries; those of one place are summed (of Bool values, any).
+    number V stands for all entries; those of the same coordinates are summed (of Bool values, any).
 
     SparseList for a vector, Dense(SparseList) for a matrix, SparseCOO for more dimensions. Raises
     FinchError "type", "dimension" for vectors of different lengths, "bounds" for coordinates outside.
@@ -175,9 +175,9 @@ def sparse_of(*args: Any) -> Tensor:
     if len(shape) != len(vectors):
         message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
         raise FinchError("dimension", message)
-    places, sums = summed(coordinates, values)
+    coordinates, sums = summed(coordinates, values)
     sizes = [whole(size, "a size") for size in shape]
-    return Tensor.from_coo(_sparse_format(len(sizes), element), sizes, list(places), sums)
+    return Tensor.from_coo(_sparse_format(len(sizes), element), sizes, list(coordinates), sums)
 
 
 def _sparse_format(order: int, element: Type) -> Level:
@@ -220,9 +220,9 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     if total >= 1 << 63:
         raise FinchError("dimension", "this many entries cannot be counted")
     count = int(generator.binomial(total, float(plain(density))))
-    places = np.empty(0, np.int64)
+    flat = np.empty(0, np.int64)
     if count:
-        places = np.sort(generator.choice(total, count, replace=False))
-    coordinates = np.unravel_index(places, empty.shape, order="F") if count else [[]] * len(sizes)
+        flat = np.sort(generator.choice(total, count, replace=False))
+    coordinates = np.unravel_index(flat, empty.shape, order="F") if count else [[]] * len(sizes)
     values = generator.random(count)
     return Tensor.from_coo(format, sizes, [np.asarray(c) for c in coordinates], values)

@@ -1,4 +1,4 @@
-"""Entries as arrays: equal subtensors told from different ones, entries of the same place summed."""
+"""Entries as arrays: equal subtensors told from different ones, entries of the same coordinates summed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
     """For entries sorted by `coordinates` (a row for each mode, the last mode first in the order): a
     number for each, equal for two entries if and only if the subtensors of the first `modes` modes
-    they belong to have the same values (bit by bit) in the same places."""
+    they belong to have the same values (bit by bit) at the same coordinates."""
     if not len(values):
         return np.zeros(0, np.int64)
     parts = [values[name] for name in values.dtype.names or ()] or [values]
@@ -33,7 +33,7 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
 
 
 def summed(coordinates: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries with distinct coordinates (a row for each mode): those of the same place summed, of
+    """Entries with distinct coordinates (a row for each mode): those of equal ones summed, of
     Bool values whether one is true."""
     order = np.lexsort(coordinates)
     coordinates, values = coordinates[:, order], values[order]

@@ -25,7 +25,7 @@ class Dense(Level):
     lvl: Level
 
     is_dense: ClassVar[bool] = True
-    has_all_places: ClassVar[bool] = True
+    has_all_positions: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("follow",)

@@ -41,7 +41,7 @@ class Level:
     #: whether every coordinate has a position of its own, stored or not
     is_dense: ClassVar[bool] = False
     #: whether the child has a position for every coordinate, so that sizes multiply
-    has_all_places: ClassVar[bool] = False
+    has_all_positions: ClassVar[bool] = False
     #: whether a coordinate of its first mode and one of its last mean the same exchanged
     is_symmetric: ClassVar[bool] = False
     #: whether a fiber can hold entries at any coordinates

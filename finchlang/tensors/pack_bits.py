@@ -149,7 +149,7 @@ class PackBits(RunList):
         count: int,
         size: int,
     ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
-        runs, places, total, kept = RunList.pack_merged(
+        runs, entries, total, kept = RunList.pack_merged(
             self, positions, coordinates, contents, count, size
         )
         fiber, _, right, before = spans(runs, np.arange(count))
@@ -161,15 +161,15 @@ class PackBits(RunList):
         dtype = self.index.dtype
         ptr = np.concatenate(([0], np.cumsum(begins)))[runs["ptr"]].astype(dtype)
         ofs = np.concatenate((np.flatnonzero(begins), [total])).astype(dtype)
-        return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, places, total, kept
+        return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, total, kept
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, places, right, before = spans(storage, positions)
+        which, q, right, before = spans(storage, positions)
         coordinates, region = expand(before + 1, right)
         ofs = storage["ofs"].astype(np.int64)
-        first, after = ofs[places][region], ofs[places + 1][region]
+        first, after = ofs[q][region], ofs[q + 1][region]
         literal = after - 1 - (right[region] - coordinates)
         return which[region], coordinates, np.where(after == first + 1, first, literal)
 

@@ -34,7 +34,7 @@ class Packed(Level):
 
     lvl: Level
 
-    has_all_places: ClassVar[bool] = True
+    has_all_positions: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
@@ -110,8 +110,8 @@ class Packed(Level):
         host.count(ZERO, sub(area, 1), one, "k")
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        places = host.let(mul(count, _area(dims[-1])), "count")
-        self.lvl.truncate(host, store.child, dims[:-2], places)
+        stored = host.let(mul(count, _area(dims[-1])), "count")
+        self.lvl.truncate(host, store.child, dims[:-2], stored)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         return Lookup(lambda host, j: Column(fiber, j))
@@ -154,8 +154,8 @@ class Packed(Level):
         cells = np.indices((n, n)).reshape(2, -1)
         i, j = cells[:, self.is_stored(*cells)]
         which, nth = ranges(np.full(len(positions), len(i)))
-        places = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
-        return which, np.array([i[nth], j[nth]]), places
+        children = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
+        return which, np.array([i[nth], j[nth]]), children
 
     def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
         return count * _half(size[1] * (size[1] + 1))
@@ -275,10 +275,10 @@ class Symmetric(UpperTriangular):
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, rows, places = UpperTriangular.unpack(self, storage, positions, size)
+        which, rows, children = UpperTriangular.unpack(self, storage, positions, size)
         below = np.flatnonzero(rows[0] < rows[1])
         both = np.concatenate((np.arange(len(which)), below))
-        return which[both], np.hstack((rows, rows[::-1, below])), places[both]
+        return which[both], np.hstack((rows, rows[::-1, below])), children[both]
 
     def where_written(self, indices: tuple[Node, ...]) -> Node | None:
         return Access(Call(Variable("UpTriMask"), ()), indices)

@@ -114,19 +114,19 @@ class RunList(Runs):
         fibers = np.concatenate((fiber, fiber[gap], open_ends))
         ends = np.concatenate((right, left[gap] - 1, np.full(len(open_ends), size - 1)))
         order = np.lexsort((ends, fibers))
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
         storage: dict[str, Any] = {"ptr": pointers(fibers, count, self.index.dtype)}
         storage |= {"right": ends[order].astype(self.index.dtype)}
         storage |= {"stored": len(ends), "fibers": count}
-        return storage, place[run], len(ends), kept
+        return storage, rank[run], len(ends), kept
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, places, right, before = spans(storage, positions)
+        which, q, right, before = spans(storage, positions)
         coordinates, run = expand(before + 1, right)
-        return which[run], coordinates, places[run]
+        return which[run], coordinates, q[run]
 
     def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
         return validate_right(storage, count, size, covers=True)

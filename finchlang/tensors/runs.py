@@ -263,14 +263,14 @@ def find_runs(
     total = len(positions)
     new = np.ones(total, bool)  # the first entry of a coordinate
     new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
-    place = np.cumsum(new) - 1
+    entry = np.cumsum(new) - 1
     fiber, at, content = positions[new], coordinates[new], contents[new]
     begins = np.ones(len(fiber), bool)
     begins[1:] = (fiber[1:] != fiber[:-1]) | (at[1:] != at[:-1] + 1) | (content[1:] != content[:-1])
     ends = np.ones(len(fiber), bool)
     ends[:-1] = begins[1:]
-    kept = begins[place] if total else np.zeros(0, bool)
-    return fiber[begins], at[begins], at[ends], kept, (np.cumsum(begins) - 1)[place[kept]]
+    kept = begins[entry] if total else np.zeros(0, bool)
+    return fiber[begins], at[begins], at[ends], kept, (np.cumsum(begins) - 1)[entry[kept]]
 
 
 def pointers(fibers: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
@@ -283,17 +283,17 @@ def pointers(fibers: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
 def spans(
     storage: dict[str, Any], positions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of the fibers at `positions`: for each, which of the positions, its place in `right`,
+    """The runs of the fibers at `positions`: for each, which of the positions, its position in `right`,
     its last coordinate and that of the run before it in the same fiber (or -1)."""
     ptr = storage["ptr"].astype(np.int64)
     lengths = ptr[positions + 1] - ptr[positions]
     which = np.repeat(np.arange(len(positions)), lengths)
     first = np.cumsum(lengths) - lengths
-    places = ptr[positions][which] + np.arange(len(which)) - first[which]
+    q = ptr[positions][which] + np.arange(len(which)) - first[which]
     right = storage["right"].astype(np.int64)
-    is_first = places == ptr[positions][which]
-    before = np.where(is_first, -1, right[places - 1]) if len(places) else places
-    return which, places, right[places], before
+    is_first = q == ptr[positions][which]
+    before = np.where(is_first, -1, right[q - 1]) if len(q) else q
+    return which, q, right[q], before
 
 
 def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

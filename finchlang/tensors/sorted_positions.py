@@ -179,13 +179,13 @@ def unpack_sorted(
     storage: dict[str, Any], positions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each coordinate listed in the fibers at `positions`: which of them, the coordinate, and
-    its place in `idx`."""
+    its position in `idx`."""
     ptr = storage["ptr"].astype(np.int64)
     starts, lengths = ptr[positions], ptr[positions + 1] - ptr[positions]
     which = np.repeat(np.arange(len(positions)), lengths)
     before = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-    places = starts[which] + np.arange(len(which)) - before[which]
-    return which, storage["idx"][places].astype(np.int64), places
+    q = starts[which] + np.arange(len(which)) - before[which]
+    return which, storage["idx"][q].astype(np.int64), q
 
 
 def validate_sorted(storage: dict[str, Any], count: int, size: int) -> str | None:

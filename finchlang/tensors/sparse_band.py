@@ -82,9 +82,9 @@ class SparseBand(OneBlock):
         np.maximum.at(last, positions, coordinates)
         lengths = np.where(last < 0, 0, last - first + 1)
         ofs = np.concatenate(([0], np.cumsum(lengths)))
-        places = ofs[positions] + coordinates - first[positions]
+        entries = ofs[positions] + coordinates - first[positions]
         arrays = {"idx": last.astype(self.index.dtype), "ofs": ofs.astype(self.index.dtype)}
-        return arrays | {"stored": int(ofs[-1])}, places, int(ofs[-1])
+        return arrays | {"stored": int(ofs[-1])}, entries, int(ofs[-1])
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {"idx": count, "ofs": count + 1}

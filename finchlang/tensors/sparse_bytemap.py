@@ -53,7 +53,7 @@ class SparseByteMap(Level):
         ("width", Int64),
     )
     is_comparable: ClassVar[bool] = True
-    has_all_places: ClassVar[bool] = True
+    has_all_positions: ClassVar[bool] = True
     clears_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
@@ -193,7 +193,7 @@ class SparseByteMap(Level):
     def _split_by_fiber(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
         """From the sorted positions of all fibers to the coordinates of each, leaving out those that
         were unset again (a Pattern overwritten with false) or, after that, listed twice."""
-        kept, place_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
+        kept, next_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
         previous = host.cell(const(-1), "previous")
         stored = host.get(store.stored)
         host.store(store.ptr, ZERO, ZERO)
@@ -204,7 +204,7 @@ class SparseByteMap(Level):
             more = host.cell(TRUE, "more")
 
             def look() -> None:
-                q = host.get(place_cell)
+                q = host.get(next_cell)
                 host.set(more, FALSE)
                 host.branch(compare("lt", q, stored), lambda: inside(q))
 
@@ -221,7 +221,7 @@ class SparseByteMap(Level):
                 is_new = compare("ne", position, host.get(previous))
                 host.branch(op("and", is_new, host.load(store.tbl, position, "set")), keep)
                 host.set(previous, position)
-                host.set(place_cell, add(q, 1))
+                host.set(next_cell, add(q, 1))
                 host.set(more, TRUE)
 
             host.loop(lambda: host.get(more), look)

@@ -93,8 +93,8 @@ class SparseList(Counted):
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
     ) -> tuple[dict[str, Any], np.ndarray, int]:
-        storage, places = pack_sorted(positions, coordinates, count, self.index.dtype)
-        return storage | {"stored": len(storage["idx"])}, places, len(storage["idx"])
+        storage, entries = pack_sorted(positions, coordinates, count, self.index.dtype)
+        return storage | {"stored": len(storage["idx"])}, entries, len(storage["idx"])
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

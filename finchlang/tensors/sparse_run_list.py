@@ -112,9 +112,9 @@ class SparseRunList(Runs):
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, places, right, _ = spans(storage, positions)
-        coordinates, run = expand(storage["left"].astype(np.int64)[places], right)
-        return which[run], coordinates, places[run]
+        which, q, right, _ = spans(storage, positions)
+        coordinates, run = expand(storage["left"].astype(np.int64)[q], right)
+        return which[run], coordinates, q[run]
 
     def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
         problem = validate_right(storage, count, size, covers=False)
@@ -123,8 +123,8 @@ class SparseRunList(Runs):
         stored = int(storage["ptr"][count])
         if len(storage["left"]) < stored:
             return f"left has {len(storage['left'])} entries for {stored} runs"
-        _, places, right, before = spans(storage, np.arange(count))
-        left = storage["left"][places]
+        _, q, right, before = spans(storage, np.arange(count))
+        left = storage["left"][q]
         if np.any(left > right) or np.any(left <= before):
             return "a run must begin after the run before it, and not after its own end"
         return None

@@ -149,7 +149,7 @@ class Tensor:
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """What is stored: 0-based coordinates (order x number of entries) and values. A run has an
         entry for each of its coordinates."""
-        coordinates, positions = self._places()
+        coordinates, positions = self._positions()
         return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
 
     @property
@@ -157,7 +157,7 @@ class Tensor:
         """As `storage`, for what hands none of it out."""
         return self.memory.storage(self.format)
 
-    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+    def _positions(self) -> tuple[np.ndarray, np.ndarray]:
         """The coordinates of the entries, and their positions in the leaf."""
         positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
         levels = list(self.format.levels())
@@ -216,7 +216,7 @@ class Tensor:
             count = self._count_listed(levels)
             if count is not None:
                 return count
-        coordinates, positions = self._places()
+        coordinates, positions = self._positions()
         values = self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
         return len(np.unique(own)) if merges else len(own)

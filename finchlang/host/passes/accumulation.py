@@ -64,8 +64,8 @@ def accumulations(loop: For) -> Iterator[Accumulation]:
 
 
 def _accumulation(loop: For, before: Load | Get) -> Accumulation | None:
-    place = _place(before)
-    users = [s for s in walk(loop.body) if _place(s) is place]
+    target = _target(before)
+    users = [s for s in walk(loop.body) if _target(s) is target]
     if len(users) != 2 or users[0] is not before or users[1] not in loop.body.statements:
         return None
     after = users[1]
@@ -93,7 +93,7 @@ def changing(loop: For | While) -> set[Var]:
     return {s.variable for s in statements if isinstance(s, (Let, Load, Get, Search, For))}
 
 
-def _place(statement: Stmt) -> Buffer | Cell | None:
+def _target(statement: Stmt) -> Buffer | Cell | None:
     """What `statement` reads or writes."""
     return getattr(statement, "buffer", None) or getattr(statement, "cell", None)
 

@@ -64,7 +64,7 @@ def _with_lanes(statements: tuple[Stmt, ...]) -> list[Stmt]:
 
 
 def _gathered(loop: For) -> list[Accumulation]:
-    """What `loop` accumulates (in one array at most), if it does nothing else, and loads at places
+    """What `loop` accumulates (in one array at most), if it does nothing else, and loads at positions
     that it has loaded."""
     statements = loop.body.statements
     if loop.is_plain or not all(isinstance(s, (Let, Load, Store, Get, Set)) for s in statements):

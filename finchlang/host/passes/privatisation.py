@@ -1,4 +1,4 @@
-"""Array privatisation: where a loop adds to entries of a small array at places that depend on data,
+"""Array privatisation: where a loop adds to entries of a small array at positions that depend on data,
 neighbouring steps often meet at the same entry, and each would wait for the one before.
 
 Four steps at a time then add to an array each: the array itself, and three of their own that are added
@@ -65,7 +65,7 @@ def privatise(residual: Residual) -> Residual:
 
 def sums(loop: Stmt) -> dict[Buffer, set[int]]:
     """The arrays of integers of which `loop` uses an entry only to add to it, with those of its
-    innermost counted loops (by id) that do so at places which they have read."""
+    innermost counted loops (by id) that do so at positions which they have read."""
     statements = tuple(walk(Code((loop,))))
     innermost = [s for s in statements if isinstance(s, For) and not is_heavy(s.body)]
     scattered = {id(s): {a.buffer for a in indirect(s.body)} for s in innermost}

@@ -3,7 +3,7 @@ change, so that a call that fails can put it back and the array need not be save
 
 An array with a log has three more buffers. `touched` has a byte for each entry, which says in which
 call (`epoch`) the entry was last noted; so the next call has nothing to clear. `at` holds the number
-of entries noted, then their places, and `was` what was in them. An entry is noted once, so a log as
+of entries noted, then their positions, and `was` what was in them. An entry is noted once, so a log as
 long as the array cannot be full; and what is noted stands together, so few pages of it are used.
 
 Microseconds for adding to 10,000 entries at random of an array of 10^7 (and to 10^6 at random of 256):
@@ -88,8 +88,8 @@ def with_undo_log(residual: Residual) -> tuple[Residual, UndoLog]:
         if writer.size is not None:
             size = len(inputs)
             inputs.append(writer.size)
-        places = number, number + 1, number + 2
-        logs.append(Log(residual.buffers.index(array), *places, size))
+        numbers = number, number + 1, number + 2
+        logs.append(Log(residual.buffers.index(array), *numbers, size))
 
     def noted(statement: Stmt) -> list[Stmt]:
         if isinstance(statement, (Store, Fill, Sort)) and statement.buffer in writers:
@@ -125,8 +125,8 @@ class _Writer:
                 return note
             return [If(compare("lt", statement.index, self.size), Code(tuple(note)), Code(()))]
         stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
-        place = Var("place", Int64)
-        return [For(place, statement.start, sub(stop, 1), Code(tuple(self._note(place))))]
+        position = Var("position", Int64)
+        return [For(position, statement.start, sub(stop, 1), Code(tuple(self._note(position))))]
 
     def _note(self, index: Expr) -> list[Stmt]:
         epoch, count = Var("touched", UInt8), Var("count", Int64)
