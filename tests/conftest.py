@@ -3,6 +3,7 @@ code that is compiled quickly."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -25,6 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files instead of comparing"
     )
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays: it is not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

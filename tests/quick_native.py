@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -21,14 +21,19 @@ def _quick_machine() -> Any:
     return llvm.Target.from_default_triple().create_target_machine(opt=0, jit=True)
 
 
+@lru_cache(maxsize=2000)
+def _quick_code(source: str) -> bytes:
+    return _quick_machine().emit_object(llvm.parse_assembly(source))
+
+
 def compile_quickly(patch: Callable[[Any, str, Any], None] = setattr, some: int = 0) -> None:
     """From now on, compile without LLVM's passes, but for one of `some` kernels (0: none), always
-    the same ones. What is compiled so is never kept in the cache on disk."""
+    the same ones. What is compiled so is never kept in the cache on disk, but here."""
     thorough = jit._cached
 
     def cached(residual: Residual, store: Any) -> Any:
         if some and zlib.crc32(text(residual).encode()) % some == 0:
             return thorough(residual, store)
-        return _quick_machine().emit_object(llvm.parse_assembly(jit.emit(residual))), None
+        return _quick_code(jit.emit(residual)), None
 
     patch(jit, "_cached", cached)

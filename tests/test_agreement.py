@@ -27,8 +27,8 @@ from finchlang.tensors import counted, sorted_positions
 
 FIRST = int(os.environ.get("AGREEMENT_SEED", "0"))
 #: how many cases for each set of rules, and how many of them each test takes
-STEP = 100
-CASES = {"all": int(os.environ.get("AGREEMENT_CASES", "400")), "paper": 200}
+STEP = 50
+CASES = {"all": int(os.environ.get("AGREEMENT_CASES", "200")), "paper": 100}
 CASES["paper"] = min(CASES.values())
 
 
@@ -43,11 +43,14 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     [(rules, first) for rules, cases in CASES.items() for first in range(0, cases, STEP)],
 )
 def test_all_semantics_agree(rules: str, first: int) -> None:
-    """denote, interpret, residual and native: results, storage, and the steps taken. The paper's
-    rules leave residual programs of no other kind, so these are not made into machine code."""
+    """denote, interpret, residual and native: results, storage, and the steps taken. Machine code is
+    made for every other case, and for none by the paper's rules, which leave residual programs of no
+    other kind. (`python -m tests.campaign` does all of it, for any number of cases.)"""
     counts: Counter[str] = Counter()
     start = FIRST + first + (10_000 if rules == "paper" else 0)
-    for seed, case, outcome in campaign(range(start, start + STEP), rules, rules == "all"):
+    for seed in range(start, start + STEP):
+        native = rules == "all" and seed % 2 == 0
+        ((_, case, outcome),) = campaign(range(seed, seed + 1), rules, native)
         assert not outcome.difference, report(seed, case, outcome, rules)
         if outcome.refused is not None:
             assert outcome.refused.kind in REFUSALS, f"seed {seed}: {outcome.refused}\n{case}"

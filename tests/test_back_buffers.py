@@ -155,7 +155,7 @@ FORMATS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example([STEPS[0], STEPS[1]])
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=6))
 def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]) -> None:
@@ -164,7 +164,7 @@ def test_any_sequence_of_kernels_does_what_the_interpreter_does(steps: list[str]
         for name, format in FORMATS.items():
             session[name] = Tensor(format, 16)  # as many as memory is allocated for
         session["c"] = 1.0
-    for step in [STEPS[1], *steps * 5]:
+    for step in [STEPS[1], *steps * 3]:  # each piece of memory is written a second time
         for session in sessions:
             session.run(step)
         for name in FORMATS:

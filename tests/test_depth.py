@@ -17,54 +17,55 @@ VECTOR = 'x = ["a"]; for i = 1:20000 x = [x] end; '
 FORMAT = "x = Element(0.0); for i = 1:20000 x = SparseList(x) end; "
 
 
-def outcome(script: str, engine: str = "native") -> str:
-    """What comes of a script in a process of its own: the kind of its error, or `fine`."""
+def outcomes(*scripts: str, engine: str = "native") -> list[str]:
+    """What comes of scripts, one after the other in a process of their own: the kind of the error of
+    each, or `fine`."""
     program = f"""
 from finchlang import FinchError, Session
-try:
-    Session({engine!r}, output=lambda text: None).run({script!r})
-    print("fine")
-except FinchError as error:
-    print(error.kind)
+for script in {scripts!r}:
+    try:
+        Session({engine!r}, output=lambda text: None).run(script)
+        print("fine", flush=True)
+    except FinchError as error:
+        print(error.kind, flush=True)
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done
-    return done.stdout.strip()
+    return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        TUPLE + "println(x == x)",
-        TUPLE + "println(x)",
-        TUPLE + 's = "$x"',
-        TUPLE + "error(x)",
-        VECTOR + "println(isequal(x, [x]))",
-        VECTOR + "display(x)",
-        'x = ["a", "b"]; x[1] = x; println(x)',
-        'x = ["a", "b"]; x[1] = x; println(x == [x, "b"])',
-        FORMAT + "println(x)",
-        's = "ab"; for i = 1:100 s = "$s$s" end',
-        's = "ab"; for i = 1:100 s = s * s end',
-    ],
+DEEP = (
+    TUPLE + "println(x == x)",
+    TUPLE + "println(x)",
+    TUPLE + 's = "$x"',
+    TUPLE + "error(x)",
+    VECTOR + "println(isequal(x, [x]))",
+    VECTOR + "display(x)",
+    'x = ["a", "b"]; x[1] = x; println(x)',
+    'x = ["a", "b"]; x[1] = x; println(x == [x, "b"])',
+    FORMAT + "println(x)",
+    's = "ab"; for i = 1:100 s = "$s$s" end',
+    's = "ab"; for i = 1:100 s = s * s end',
 )
-def test_depth_is_limited(script: str) -> None:
-    assert outcome(script) == "resource"
+
+
+def test_depth_is_limited() -> None:
+    assert outcomes(*DEEP) == ["resource"] * len(DEEP)
 
 
 def test_deep_values_may_be_had() -> None:
     """Making one, passing it on and forgetting it take no stack."""
-    assert outcome(TUPLE + "y = copy(x); println(size(y)); x = 1; y = 2") == "fine"
-    assert outcome(TUPLE + "Element(x)") == "type"
+    used = TUPLE + "y = copy(x); println(size(y)); x = 1; y = 2"
+    assert outcomes(used, TUPLE + "Element(x)") == ["fine", "type"]
 
 
 @pytest.mark.parametrize("engine", ["native", "check"])
 def test_deep_programs(engine: str) -> None:
     many = "+".join(["x"] * 3000)
-    assert outcome(f"f(x) = {many}; println(f(1))", engine) == "fine"
     nested = "if true\n" * 900 + "x = 1\n" + "end\n" * 900
-    assert outcome(f"function f(x)\n{nested}end; println(f(1))", engine) == "fine"
+    scripts = f"f(x) = {many}; println(f(1))", f"function f(x)\n{nested}end; println(f(1))"
+    assert outcomes(*scripts, engine=engine) == ["fine", "fine"]
 
 
 def test_tuples_and_vectors_of_some_depth_print_and_compare() -> None:

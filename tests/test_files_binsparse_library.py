@@ -223,30 +223,33 @@ def test_what_is_in_other_files_is_not_read(vector: Path) -> None:
             del file["values"]
 
 
-@pytest.mark.parametrize("opening", ["[", '{"a":', '{"binsparse": {"version": "0.1.0", "shape": ['])
 @pytest.mark.parametrize("suffix", [".bsp.h5", ".bsp.npz", ZARR])
-def test_descriptors_of_many_brackets(tmp_path: Path, suffix: str, opening: str) -> None:
-    """In a process of its own, from a script: they took the process down."""
-    path, text = tmp_path / f"a{suffix}", opening + "[" * 100_000
-    if suffix == ".bsp.npz":
-        np.savez(tmp_path / "a.bsp", binsparse=np.asarray(text))
-    elif suffix == ".bsp.zarr":
-        path.mkdir()
-        (path / "zarr.json").write_text(text)
-    else:
-        with h5py.File(path, "w", libver="latest") as file:
-            file.attrs["binsparse"] = text
+def test_descriptors_of_many_brackets(tmp_path: Path, suffix: str) -> None:
+    """In a process of their own, from a script: they took the process down."""
+    openings = ("[", '{"a":', '{"binsparse": {"version": "0.1.0", "shape": [')
+    paths = [tmp_path / f"{number}{suffix}" for number in range(len(openings))]
+    for path, opening in zip(paths, openings, strict=True):
+        text = opening + "[" * 100_000
+        if suffix == ".bsp.npz":
+            np.savez(path.with_suffix(""), binsparse=np.asarray(text))
+        elif suffix == ".bsp.zarr":
+            path.mkdir()
+            (path / "zarr.json").write_text(text)
+        else:
+            with h5py.File(path, "w", libver="latest") as file:
+                file.attrs["binsparse"] = text
     program = f"""
 from finchlang import Session
-try:
-    Session().run('fread({json.dumps(str(path))})')
-except Exception as error:
-    print(error.kind, "deep" in error.message)
+for path in {list(map(str, paths))}:
+    try:
+        Session().run(f'fread("{{path}}")')
+    except Exception as error:
+        print(error.kind, "deep" in error.message, flush=True)
 """
     root = Path(__file__).parent.parent
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "I/O True\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "I/O True\n" * len(paths)), done.stderr
 
 
 def test_archives_that_are_wrong(tmp_path: Path) -> None:

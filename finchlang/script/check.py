@@ -57,7 +57,8 @@ class Checker(Evaluator):
             for statement, written in statements:
                 try:
                     result = statement(env)
-                    self._lost -= assigned_names(written)
+                    if self._lost:
+                        self._lost -= assigned_names(written)
                 except FinchError as error:
                     if error is self._fault or error.kind == "interrupted" or not self._checked:
                         raise
