@@ -324,18 +324,17 @@ def _describe_matrix(matrix: Any) -> Argument:
 
 def _copied(matrix: Any) -> _Copies | None:
     """The copies of a matrix that can be used as it is; this is seen in less time than SciPy takes."""
-    facts = _facts(matrix)
-    if not facts or matrix.format not in ("csc", "csr") or matrix.ndim != 2:
+    facts, format, shape = _facts(matrix), matrix.format, matrix.shape
+    if not facts or format not in ("csc", "csr") or len(shape) != 2:
         return None
     ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
     if not ptr.ndim == idx.ndim == val.ndim == 1 or ptr.dtype != idx.dtype:
         return None
-    if idx.dtype not in _INDICES or not val.dtype.isnative:
+    flags = val.flags
+    if not (flags.c_contiguous and flags.aligned and val.dtype.isnative):
         return None
-    if not (val.flags.c_contiguous and val.flags.aligned):
-        return None
-    size, fibers = shape = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
-    if ptr.size <= fibers:
+    size, fibers = shape = shape if format == "csc" else shape[::-1]
+    if idx.dtype not in _INDICES or ptr.size <= fibers:
         return None
     own = ordered_copies(ptr, idx, fibers, size, min(idx.size, val.size))
     if own is None:

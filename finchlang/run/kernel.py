@@ -167,39 +167,38 @@ class Kernel:
 
     def run(
         self, engine: str, arguments: Sequence[Argument], numbers: Sequence[Any], *more: Any
-    ) -> tuple[list[tuple[Argument, Any]], Counter[str]]:
-        """Run by the engine of this name; gives the arguments whose values could not stay the same
-        objects, with what is in their place, and the host steps taken. Raises FinchError;
-        everything is then as it was.
-        """
+    ) -> Outcome:
+        """Run by the engine of this name; gives what was made of the arguments that are written, for
+        them to take, and the host steps. Raises FinchError; everything is then as it was."""
         if self._workspaces:
             arguments = [*arguments, *map(TensorArgument, self._workspaces)]
-        steps = _NO_STEPS
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails
-            made = self._native_call(arguments, numbers)
-        else:
-            method = self._interpret if engine == "interpret" else self._evaluate
-            made, steps = method(arguments, numbers, *more)
-        others = []
+            return self._native_call(arguments, numbers), _NO_STEPS
+        method = self._interpret if engine == "interpret" else self._evaluate
+        return method(arguments, numbers, *more)
+
+    def _run_on(
+        self, engine: str, values: Sequence[Any], numbers: Sequence[Any], *more: Any
+    ) -> Counter[str]:
+        arguments = [argument for argument in map(describe, values) if argument is not None]
+        made, steps = self.run(engine, arguments, numbers, *more)
         for argument, memory in made:
-            value = argument.commit(memory)
-            if value is not argument.value:
-                others.append((argument, value))
-        return others, steps
+            argument.commit(memory)
+        return steps
 
     def interpret(
         self, values: Sequence[Any], numbers: Sequence[Any], tracer: Tracer | None = None
     ) -> Counter[str]:
         """Interpret the program on tensors; gives the host steps."""
-        return self.run("interpret", described(values), numbers, tracer)[1]
+        return self._run_on("interpret", values, numbers, tracer)
 
     def run_residual(self, values: Sequence[Any], numbers: Sequence[Any]) -> Counter[str]:
         """Evaluate the residual program on tensors; gives the host steps."""
-        return self.run("residual", described(values), numbers)[1]
+        return self._run_on("residual", values, numbers)
 
     def run_native(self, values: Sequence[Any], numbers: Sequence[Any]) -> None:
         """Run the compiled program on tensors."""
-        self.run("native", described(values), numbers)
+        self._run_on("native", values, numbers)
 
     def prepare(self) -> None:
         """Have the program compiled."""
@@ -221,11 +220,6 @@ class Kernel:
         if key is not None and native.object_name is not None:
             key.keep(CacheEntry(self.signature, native.layout, native.object_name))
         return native
-
-
-def described(values: Sequence[Any]) -> list[Argument]:
-    """What tensors are to a kernel."""
-    return [argument for argument in map(describe, values) if argument is not None]
 
 
 class CallSite:
@@ -311,9 +305,11 @@ class KernelAtSite:
         tensors: list[Any] = list(map(arguments.__getitem__, self._tensors))
         numbers = [arguments[k].value for k in self._numbers] if self._numbers else []  # type: ignore[union-attr]
         check_outputs(kernel.tensors, tensors, self._written)
-        others, steps = kernel.run(engine, tensors, numbers, *more)
-        for argument, value in others:
-            environment.set(kernel.tensors[tensors.index(argument)], value)
+        made, steps = kernel.run(engine, tensors, numbers, *more)
+        for argument, memory in made:
+            value = argument.commit(memory)
+            if value is not argument.value:
+                environment.set(kernel.tensors[tensors.index(argument)], value)
         return steps
 
 
