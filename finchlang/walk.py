@@ -1,14 +1,16 @@
-"""Generic walks over nodes: children, rebuild, substitute, and the free names of a term."""
+"""Generic walks over nodes: children, rebuild, substitute, and what is known of a node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import cache
+from functools import cache, wraps
 from operator import is_
-from typing import Any
+from typing import Any, TypeVar
 
-from finchlang.syntax import Access, Block, Define, Index, Loop, Node, Variable
+from finchlang.syntax import Access, Block, Define, Index, Loop, Node, Sieve, Variable
+
+_Answer = TypeVar("_Answer")
 
 #: how the children in a field are read and mapped, by the field's annotation
 _FORMS = {
@@ -109,31 +111,91 @@ def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:
     return function(map_children(lambda child: rewrite_bottom_up(function, child), node))
 
 
+#: what `memo` has made
+_memos: list[dict[int, Any]] = []
+_REMEMBERED = 100_000
+
+
+def memo() -> dict[int, Any]:
+    """A table for answers about nodes by their identity, each with its node, so that no other node
+    can have the same. `forget` empties it."""
+    _memos.append({})
+    return _memos[-1]
+
+
+def remember(known: dict[int, Any], node: Node, answer: Any) -> None:
+    """Note an answer in a table of `memo`."""
+    if len(known) >= _REMEMBERED:
+        known.clear()
+    known[id(node)] = node, answer
+
+
+def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
+    """`function`, called once for each node: terms share their parts, and each rule asks about the
+    same ones in its turn."""
+    known = memo()
+
+    @wraps(function)
+    def ask(node: Any) -> _Answer:
+        found = known.get(id(node))
+        if found is not None:
+            return found[1]  # type: ignore[no-any-return]
+        answer = function(node)
+        remember(known, node, answer)
+        return answer
+
+    return ask
+
+
+def forget() -> None:
+    """Forget all answers about nodes: a program is done with."""
+    for known in _memos:
+        known.clear()
+
+
+#: statements with statements in them
+COMPOUND = (Block, Loop, Define, Sieve)
+
+
+@remembered
+def names(node: Node) -> frozenset[tuple[type, str]]:
+    """The names that occur in `node`, each with whether it is an Index or a Variable."""
+    if isinstance(node, COMPOUND):
+        return frozenset().union(*map(names, children(node)))
+    return frozenset([(type(n), n.name) for n in walk(node) if isinstance(n, (Index, Variable))])
+
+
 def substitute(node: Node, bindings: dict[Node, Node]) -> Any:
     """`node` with every free occurrence of a key of `bindings` (an Index or Variable) replaced.
 
     Names are unique after the scopes pass, so nothing can be captured; a binder of the same name
     nevertheless shadows it.
     """
-    match node:
-        case Index() | Variable():
+    keys = {(type(name), name.name) for name in bindings}  # type: ignore[attr-defined]
+
+    def visit(node: Any) -> Any:
+        if isinstance(node, (Index, Variable)):
             return bindings.get(node, node)
-        case Loop(index, extent, body) if index in bindings:
-            rest = {k: v for k, v in bindings.items() if k != index}
-            new = substitute(extent, bindings), substitute(body, rest)
-            return Loop(index, *new, span=node.span)
-        case Define(variable, value, body) if variable in bindings:
-            rest = {k: v for k, v in bindings.items() if k != variable}
-            new = substitute(value, bindings), substitute(body, rest)
-            return Define(variable, *new, span=node.span)
-    return map_children(lambda child: substitute(child, bindings), node)
+        if isinstance(node, COMPOUND) and keys.isdisjoint(names(node)):
+            return node
+        if not isinstance(node, (Loop, Define)):
+            return map_children(visit, node)
+        # the binder itself is not an occurrence
+        binder: Any = node.index if isinstance(node, Loop) else node.variable
+        head = node.extent if isinstance(node, Loop) else node.value
+        rest = {k: v for k, v in bindings.items() if k != binder}
+        new = visit(head)
+        body = substitute(node.body, rest) if len(rest) < len(bindings) else visit(node.body)
+        if new is head and body is node.body:
+            return node
+        return type(node)(binder, new, body, span=node.span)
+
+    return visit(node)
 
 
-def mentions(node: Node, name: Any) -> bool:
+def mentions(node: Node, name: Index | Variable) -> bool:
     """Whether the Index or Variable `name` occurs in `node`."""
-    kind, text = type(name), name.name
-    found: Iterator[Any] = walk(node)
-    return any(type(n) is kind and n.name == text for n in found)
+    return (type(name), name.name) in names(node)
 
 
 def accesses(node: Node) -> Iterator[Access]:

@@ -81,11 +81,15 @@ def touches(statement: Stmt, buffer: Buffer) -> bool:
     return any(getattr(s, "buffer", None) is buffer for s in walk(Code((statement,))))
 
 
-def mentions(expr: Expr, variable: Var) -> bool:
-    """Whether `variable` occurs in `expr`."""
-    if isinstance(expr, Op):
-        return any(mentions(arg, variable) for arg in expr.args)
-    return expr is variable
+def variables(expr: Expr) -> set[Var]:
+    """The variables in `expr`."""
+    seen, stack = {expr}, [expr]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Op):
+            stack += (new := [arg for arg in top.args if arg not in seen])
+            seen.update(new)
+    return {part for part in seen if isinstance(part, Var)}
 
 
 def indirect(code: Code) -> Iterator[Load | Store]:

@@ -37,7 +37,7 @@ class Context:
     kernel to the script's name for it, where they differ; `workspaces` holds the formats of tensors
     the kernel needs for itself (`workspace_of` finds a tensor's); `yields` are the script names a
     `return` hands back; `originals` has what the user called a binder that was renamed; `taken` are
-    the names `fresh` must not make.
+    the names `fresh` must not make, and `last` the number it gave last to each stem.
     """
 
     formats: dict[str, Format]
@@ -47,6 +47,7 @@ class Context:
     yields: tuple[str, ...] = ()
     originals: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+    last: dict[str, int] = field(default_factory=dict)
 
     def reserve(self, program: Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""
@@ -54,10 +55,10 @@ class Context:
 
     def fresh(self, base: str) -> str:
         """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""
-        name, stem, number = base, re.sub(r"_\d+$", "", base), 1
+        name, stem = base, re.sub(r"_\d+$", "", base)
         while name in self.taken or name in RESERVED or name in self.formats:
-            number += 1
-            name = f"{stem}_{number}"
+            self.last[stem] = self.last.get(stem, 1) + 1
+            name = f"{stem}_{self.last[stem]}"
         self.taken.add(name)
         return name
 

@@ -128,7 +128,7 @@ class _Lifecycle:
                 raise self.outside(node.tensor.name, node.span, visible)
             yield from self.step_mode(node, tensor, visible)
             return
-        uses = _uses(node)
+        uses = _uses(node) if tensors else {}  # most scopes have none: then nests are walked once
         for name, use in uses.items():
             tensor = tensors.get(name)
             if tensor is None:

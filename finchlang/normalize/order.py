@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +63,23 @@ class _Order:
             elif isinstance(s, Freeze):
                 phases.pop(s.tensor.name, None)
             else:
-                for access, loops in _updates(s, ()):
-                    name = root(access.tensor)
-                    if name in phases:
-                        self.check(access, loops, phases[name])
+                if phases:
+                    self.updates(s, (), phases)
                 if isinstance(s, (Loop, Sieve, Define)):
                     self.scope(s.body)
+
+    def updates(self, node: Node, loops: tuple[Loop, ...], phases: dict[str, _Phase]) -> None:
+        """Check the updates in `node` that are of `phases`; `loops` are around it."""
+        match node:
+            case Assign(target) if (name := root(target.tensor)) in phases:
+                self.check(target, loops, phases[name])
+            case Block(statements):
+                for s in statements:
+                    self.updates(s, loops, phases)
+            case Loop(_, _, body):
+                self.updates(body, (*loops, node), phases)
+            case Sieve(_, body) | Define(_, _, body):
+                self.updates(body, loops, phases)
 
     def check(self, access: Access, loops: tuple[Loop, ...], phase: _Phase) -> None:
         outermost_first = _own_indices(access)[::-1][: phase.modes]
@@ -139,19 +149,6 @@ def _own_indices(access: Access) -> tuple[Node, ...]:
             del indices[tensor.args[1].value]  # type: ignore[attr-defined]
         tensor = tensor.args[0]
     return tuple(indices)
-
-
-def _updates(node: Node, loops: tuple[Loop, ...]) -> Iterator[tuple[Access, tuple[Loop, ...]]]:
-    match node:
-        case Assign(target):
-            yield target, loops
-        case Block(statements):
-            for s in statements:
-                yield from _updates(s, loops)
-        case Loop(_, _, body):
-            yield from _updates(body, (*loops, node))
-        case Sieve(_, body) | Define(_, _, body):
-            yield from _updates(body, loops)
 
 
 def _follows(loop: Loop) -> Index | None:

@@ -29,7 +29,7 @@ from finchlang.syntax import (
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.types import Bool, Int64, Type, UInt8, can_store
-from finchlang.walk import map_children, replace, rewrite_bottom_up
+from finchlang.walk import map_children, remembered, replace, rewrite_bottom_up
 
 Names = Mapping[str, Level | Type | None]
 
@@ -161,28 +161,16 @@ def type_of(node: Node) -> Type | None:
     return None
 
 
+@remembered
 def _type_of_call(node: Call) -> Type | None:
-    """The type of a call, found once: rules ask for it at each level of a long expression."""
-    known = _types.get(id(node))
-    if known is not None:
-        return known[1]
     row = operator(node.op)
     types = [t for t in map(type_of, node.args) if t is not None]
-    found = None
     if row is not None and types:
         if len(types) == len(node.args):
-            found = _type_of_result(row.build, *types)
-        elif row.lazy_missing:  # `missing` among them
-            found = types[-1]
-    if len(_types) >= _REMEMBERED:
-        _types.clear()
-    _types[id(node)] = (node, found)
-    return found
-
-
-#: calls (kept, so that no other can have the same id) and their types
-_types: dict[int, tuple[Node, Type | None]] = {}
-_REMEMBERED = 4096
+            return _type_of_result(row.build, *types)
+        if row.lazy_missing:  # `missing` among them
+            return types[-1]
+    return None
 
 
 @lru_cache(maxsize=1024)

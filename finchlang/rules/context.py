@@ -3,7 +3,7 @@ puts in their place, over which region, and at which coordinate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from finchlang.host.fold import const
@@ -12,15 +12,21 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Looplet
 from finchlang.rules.engine import Machine, Rule, State, Step
 from finchlang.rules.prove import greater, lesser
-from finchlang.syntax import Access, Block, Extent, Index, Literal, Loop, Node, Sieve, Value
+from finchlang.syntax import Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.tensors.wrappers import release
 from finchlang.types import Int64
-from finchlang.walk import children, map_children, substitute, walk
+from finchlang.walk import COMPOUND, accesses, children, map_children, remembered, substitute
 
 
 def find(term: Node, kind: type[Any]) -> Any:
     """The first looplet of `kind` that stands in an access of `term`, or None."""
-    return _look(term).first.get(kind)
+    return _first(term).get(kind)
+
+
+@remembered
+def _first(term: Node) -> dict[type[Any], Any]:
+    """The first looplet of each kind in a term."""
+    return {kind: x for x in find_looplets(term)[::-1] for kind in type(x).__mro__}
 
 
 def find_all(term: Node, kind: type[Any]) -> list[Any]:
@@ -28,46 +34,23 @@ def find_all(term: Node, kind: type[Any]) -> list[Any]:
     return [x for x in find_looplets(term) if isinstance(x, kind)]
 
 
+@remembered
 def find_looplets(term: Node) -> tuple[Any, ...]:
     """The looplets in the accesses of a term, each once, in order."""
-    return _look(term).looplets
+    if isinstance(term, COMPOUND):
+        parts = [found for child in children(term) if (found := find_looplets(child))]
+        if len(parts) < 2:
+            return parts[0] if parts else ()
+        looplets = [x for found in parts for x in found]
+    else:
+        looplets = [a.tensor for a in accesses(term) if isinstance(a.tensor, Looplet)]
+    return tuple({id(x): x for x in looplets}.values())
 
 
+@remembered
 def accesses_in(term: Node) -> tuple[Access, ...]:
     """The accesses of a term, parents first."""
-    return _look(term).accesses
-
-
-class _Contents:
-    """The accesses and the looplets in a term (kept, so that no other can have the same id), and the
-    first looplet of each kind."""
-
-    __slots__ = ("term", "accesses", "looplets", "first")
-
-    def __init__(self, term: Node):
-        self.term = term
-        parts: Iterable[Node] = walk(term)
-        if isinstance(term, (Block, Sieve)):  # what it is made of is looked at next
-            parts = [access for child in children(term) for access in accesses_in(child)]
-        self.accesses = tuple([node for node in parts if type(node) is Access])
-        looplets = {id(a.tensor): a.tensor for a in self.accesses if isinstance(a.tensor, Looplet)}
-        self.looplets = tuple(looplets.values())
-        self.first = {kind: x for x in self.looplets[::-1] for kind in type(x).__mro__}
-
-
-def _look(term: Node) -> _Contents:
-    """What is in a term. Each rule of the table asks about the same terms in its turn, so answers are
-    kept for a while."""
-    found = _known.get(id(term))
-    if found is None:
-        if len(_known) >= _REMEMBERED:
-            _known.clear()
-        found = _known[id(term)] = _Contents(term)
-    return found
-
-
-_known: dict[int, _Contents] = {}
-_REMEMBERED = 4096
+    return tuple(accesses(term))
 
 
 def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:
@@ -195,7 +178,7 @@ def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:
     """E[access(x, j..., i)] with the first looplet of `kind` for x whose i has a value, and that i."""
     if find(term, kind) is None:
         return None
-    for access in accesses_in(term):
+    for access in accesses(term):
         if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
             return Context(term, (access.tensor,)), access.indices[-1]
     return None

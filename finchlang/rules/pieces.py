@@ -35,7 +35,7 @@ from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Assign, Literal, Node
 from finchlang.types import Type
-from finchlang.walk import walk
+from finchlang.walk import remembered, walk
 
 #: with this many nests it is better not to tell apart the combinations of their phases
 MANY = 4
@@ -103,22 +103,12 @@ def _divided_nests(term: Node, least: int) -> list[Looplet]:
     return [x for x in nests if id(x) not in written and _is_divided(x)]
 
 
+@remembered
 def _is_divided(nest: Node) -> bool:
     """Whether the base rules would divide a region of the loop into parts by this nest."""
     if not isinstance(nest, Steps) or isinstance(nest, OverPieces):
         return isinstance(nest, Sequence) and len(nest.phases) > 1
-    known = _divided.get(id(nest))
-    if known is None:
-        if len(_divided) >= _REMEMBERED:
-            _divided.clear()
-        known = nest, not isinstance(_preview(nest.body), (Run, Spike))
-        _divided[id(nest)] = known
-    return known[1]
-
-
-#: steppers (kept, so that no other can have the same id), and whether they divide regions
-_divided: dict[int, tuple[Node, bool]] = {}
-_REMEMBERED = 1024
+    return not isinstance(_preview(nest.body), (Run, Spike))
 
 
 def _preview(make: Callable[[Host], Node]) -> Node:

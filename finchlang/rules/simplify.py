@@ -38,15 +38,16 @@ from finchlang.tensors.level import Fiber
 from finchlang.walk import (
     block,
     map_children,
+    memo,
     mentions,
+    remember,
     replace,
     substitute,
     walk,
 )
 
 #: terms known to be as simple as they get, by identity
-_simple: dict[int, Node] = {}
-_REMEMBERED = 20_000
+_simple = memo()
 
 
 @rule("Simplify")
@@ -63,9 +64,7 @@ def simplify(node: Node) -> Any:
     result = map_children(simplify, node)
     while (better := _once(result)) is not None:
         result = map_children(simplify, better)
-    if len(_simple) > _REMEMBERED:
-        _simple.clear()
-    _simple[id(result)] = result
+    remember(_simple, result, result)
     return result
 
 

@@ -34,7 +34,7 @@ from finchlang.tensors.bind import bind, spans
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
-from finchlang.walk import substitute, walk
+from finchlang.walk import forget, substitute, walk
 
 #: the tensors and workspaces that are written, each with what was made of it
 Made = list[tuple[Argument, Memory | None]]
@@ -99,7 +99,10 @@ class Kernel:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
         state = State.before(host, {bound.name: bound.fiber for bound in self.bounds})
-        Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
+        try:
+            Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
+        finally:
+            forget()
 
     @cached_property
     def residual(self) -> Residual:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from finchlang.host.ir import (
     Var,
     While,
 )
-from finchlang.host.walk import mentions, walk
+from finchlang.host.walk import variables, walk
 from finchlang.types import Type
 
 #: what an accumulation by each operator may begin with; its parts may be combined in any order
@@ -56,35 +57,51 @@ class Accumulation:
 def accumulations(loop: For) -> Iterator[Accumulation]:
     """The accumulations that stand directly in `loop`: `v = y[i]; t = v + e; y[i] = t`, or the like
     with a cell, where nothing else in the loop uses y, v and t, and i stays the same."""
-    for before in loop.body.statements:
-        if isinstance(before, (Load, Get)):
-            found = _accumulation(loop, before)
+    candidates = [s for s in loop.body.statements if isinstance(s, (Load, Get))]
+    if candidates:
+        facts = _Facts(loop)
+        for before in candidates:
+            found = facts.accumulation(before)
             if found is not None:
                 yield found
 
 
-def _accumulation(loop: For, before: Load | Get) -> Accumulation | None:
-    target = _target(before)
-    users = [s for s in walk(loop.body) if _target(s) is target]
-    if len(users) != 2 or users[0] is not before or users[1] not in loop.body.statements:
-        return None
-    after = users[1]
-    if isinstance(before, Load):
-        if not isinstance(after, Store) or after.index is not before.index:
+class _Facts:
+    """What stands in a loop: the statements by what they read or write, and the expressions by the
+    variables in them."""
+
+    def __init__(self, loop: For):
+        self.direct = {id(s) for s in loop.body.statements}
+        self.changing = changing(loop)
+        self.users: defaultdict[Buffer | Cell | None, list[Stmt]] = defaultdict(list)
+        self.uses: defaultdict[Var, list[Expr]] = defaultdict(list)
+        for statement in walk(loop.body):
+            self.users[_target(statement)].append(statement)
+            for expr in _expressions(statement):
+                for variable in variables(expr):
+                    self.uses[variable].append(expr)
+
+    def accumulation(self, before: Load | Get) -> Accumulation | None:
+        users = self.users[_target(before)]
+        if len(users) != 2 or users[0] is not before or id(users[1]) not in self.direct:
             return None
-        if any(mentions(after.index, variable) for variable in changing(loop)):
+        after = users[1]
+        if isinstance(before, Load):
+            if not isinstance(after, Store) or after.index is not before.index:
+                return None
+            if not self.changing.isdisjoint(variables(after.index)):
+                return None
+        elif not isinstance(after, Set):
             return None
-    elif not isinstance(after, Set):
-        return None
-    value = after.value
-    sum = value.definition or value if isinstance(value, Var) else value
-    if not isinstance(sum, Op) or sum.name not in NEUTRAL or before.variable not in sum.args:
-        return None
-    if uses(loop.body, before.variable) != [sum]:
-        return None
-    if isinstance(value, Var) and uses(loop.body, value) != [value]:
-        return None
-    return Accumulation(before, after, sum.name)
+        value = after.value
+        sum = value.definition or value if isinstance(value, Var) else value
+        if not isinstance(sum, Op) or sum.name not in NEUTRAL or before.variable not in sum.args:
+            return None
+        if self.uses[before.variable] != [sum]:
+            return None
+        if isinstance(value, Var) and self.uses[value] != [value]:
+            return None
+        return Accumulation(before, after, sum.name)
 
 
 def changing(loop: For | While) -> set[Var]:
@@ -100,7 +117,13 @@ def _target(statement: Stmt) -> Buffer | Cell | None:
 
 def uses(code: Code, variable: Var) -> list[Expr]:
     """The expressions in `code` in which `variable` is used, as often as they stand there."""
-    names = ("expr", "index", "value", "condition", "start", "stop", "key", "size")
-    parts = [getattr(s, name, None) for s in walk(code) for name in names]
-    parts += [value for s in walk(code) for value in getattr(s, "values", ())]
-    return [e for e in parts if isinstance(e, Expr) and mentions(e, variable)]
+    expressions = (e for statement in walk(code) for e in _expressions(statement))
+    return [e for e in expressions if variable in variables(e)]
+
+
+def _expressions(statement: Stmt) -> Iterator[Expr]:
+    """The expressions that stand in `statement`, not those in the code nested in it."""
+    for name in ("expr", "index", "value", "condition", "start", "stop", "key", "size"):
+        if isinstance(expr := getattr(statement, name, None), Expr):
+            yield expr
+    yield from getattr(statement, "values", ())

@@ -26,7 +26,7 @@ from finchlang.host.ir import (
     While,
 )
 from finchlang.host.passes.accumulation import NEUTRAL, Accumulation, accumulations, changing
-from finchlang.host.walk import is_heavy, mentions, nested, rewrite
+from finchlang.host.walk import is_heavy, nested, rewrite, variables
 
 
 def expand_scalars(residual: Residual) -> Residual:
@@ -57,12 +57,11 @@ def _found(code: Code, around: For | While | None) -> list[tuple[For, Accumulati
 def _expandable(loop: For, around: For | While) -> list[Accumulation]:
     if is_heavy(loop.body):
         return []
-    variables = changing(around)
+    changed = changing(around)
     return [
         found
         for found in accumulations(loop)
-        if isinstance(found.before, Load)
-        and not any(mentions(found.before.index, variable) for variable in variables)
+        if isinstance(found.before, Load) and changed.isdisjoint(variables(found.before.index))
     ]
 
 
