@@ -139,7 +139,7 @@ def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
     def ask(node: Any) -> _Answer:
         found = known.get(id(node))
         if found is not None:
-            return found[1]  # type: ignore[no-any-return]
+            return found[1]
         answer = function(node)
         remember(known, node, answer)
         return answer

@@ -38,7 +38,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import UPDATE, Fiber, Level, Storage
 from finchlang.types import Bool
-from finchlang.walk import replace, rewrite_bottom_up, walk
+from finchlang.walk import names, replace, rewrite_bottom_up, walk
 
 #: `region(start)` does a part of a loop and gives where that ends
 Region = Callable[[Expr], Expr]
@@ -87,8 +87,9 @@ def triggers(machine: Machine, term: Loop, state: State) -> list[Trigger]:
         return []
     scalars = {
         name: fiber
-        for name, fiber in state.tensors.items()
-        if isinstance(fiber, Fiber) and fiber.level.is_short_circuit and fiber.mode == UPDATE
+        for kind, name in names(term.body)
+        if kind is Variable and isinstance(fiber := state.tensors.get(name), Fiber)
+        if fiber.level.is_short_circuit and fiber.mode == UPDATE
     }
     if not scalars:
         return []

@@ -3,7 +3,7 @@ puts in their place, over which region, and at which coordinate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from finchlang.host.fold import const
@@ -167,6 +167,18 @@ class Context:
     def payload(self, *values: Node) -> Any:
         """E[access(value, j...), ...]: the last index has done its work and goes."""
         return put(self.term, dict(zip(map(id, self.holes), values, strict=True)), consume=True)
+
+    def each(self, machine: Machine, name: str, new: Sequence[Node], consume: bool = False) -> Any:
+        """All holes with what is put in them, by as many steps of the rule `name`: one at a time they
+        would make as many terms as there are holes."""
+        given = list(zip(map(id, self.holes), new, strict=True))
+
+        def after(k: int) -> Any:
+            return put(self.term, dict(given[:k]), consume)
+
+        for k in range(len(given)):
+            machine.tell(name, lambda k=k: (after(k), after(k + 1)))  # type: ignore[misc]
+        return after(len(given))
 
     def at(self, i: Expr, *values: Node) -> Any:
         """E[access(value, j...), ...] with the loop's body at coordinate i."""

@@ -4,6 +4,8 @@ initialised there, where an entry stays in a register, and LLVM drops what is ov
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import is_
+from typing import Any
 
 from finchlang.host.fold import ONE
 from finchlang.rules.engine import Machine, State, Step, rule
@@ -23,7 +25,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.level import Fiber, Level
-from finchlang.walk import accesses, mentions, replace, walk
+from finchlang.walk import accesses, mentions, names, replace, walk
 
 #: what the indices of loops stand for: the loop's extent, or another index that is the same
 Loops = Mapping[Node, Node]
@@ -31,33 +33,48 @@ Loops = Mapping[Node, Node]
 
 @rule("Initialisation", is_derived=True)
 def initialisation(machine: Machine, term: Node, state: State) -> Step | None:
-    """block(declare(tns, init, dims...), op..., E[body], tail...) →
-    block(declare(tns, undefined, dims...), op..., E[block(assign(access(tns, i...), :=, init), body)],
-    tail...)
+    """block(..., declare(tns, init, dims...), op..., E[body], tail...) →
+    block(..., declare(tns, undefined, dims...), op...,
+    E[block(assign(access(tns, i...), :=, init), body)], tail...)
 
     Relies on: E is loops over each of `dims`, which are from 1 on, the last outermost, and
     definitions; it mentions tns as access(tns, i...) only, and reads at i... what is dense, so that
     it goes from one coordinate to the next anyway; `op...` do not mention tns; tns is dense and
     `init` its fill."""
-    if not isinstance(term, Block) or not isinstance(term.statements[0], Declare):
+    if not isinstance(term, Block):
         return None
-    head, *rest = term.statements
-    assert isinstance(head, Declare)
+    statements = list(term.statements)
+    waiting: dict[tuple[type, str], int] = {}  # the places of declarations, by their tensors' names
+    for place, statement in enumerate(term.statements):
+        for name in sorted(names(statement) & waiting.keys(), key=waiting.__getitem__):
+            head: Any = statements[at := waiting.pop(name)]
+            loop = _with_initialisation(statements[place], head, state)
+            if loop is not None:
+                statements[at], statements[place] = replace(head, init=UNDEFINED), loop
+        if isinstance(statement, Declare) and _is_filled(statement, state):
+            waiting[Variable, statement.tensor.name] = place
+    if all(map(is_, statements, term.statements)):
+        return None
+    return Block(tuple(statements)), state
+
+
+def _is_filled(head: Declare, state: State) -> bool:
+    """Whether a declaration fills a dense tensor with its fill."""
     fiber = resolve(head.tensor, state)
     if not isinstance(fiber, Fiber) or head.init == UNDEFINED or is_refill(head, fiber):
-        return None
-    number = next((k for k, s in enumerate(rest) if mentions(s, head.tensor)), None)
-    if number is None or not head.dims or not all(map(_is_dense, fiber.level.levels())):
-        return None
-    own = [access for access in accesses(rest[number]) if access.tensor == head.tensor]
+        return False
+    return bool(head.dims) and all(map(_is_dense, fiber.level.levels()))
+
+
+def _with_initialisation(node: Node, head: Declare, state: State) -> Node | None:
+    """The first statement that mentions what `head` declares, with its initialisation."""
+    fiber = resolve(head.tensor, state)
+    own = [access for access in accesses(node) if access.tensor == head.tensor]
     if not own or any(access.indices != own[0].indices for access in own):
         return None
+    assert isinstance(fiber, Fiber)
     first = Assign(Access(head.tensor, own[0].indices), Variable("overwrite"), fiber.level.fill)
-    loop = _initialised(rest[number], first, {}, head, state)
-    if loop is None:
-        return None
-    rest[number] = loop
-    return Block((replace(head, init=UNDEFINED), *rest)), state
+    return _initialised(node, first, {}, head, state)
 
 
 def _initialised(
@@ -66,8 +83,8 @@ def _initialised(
     """`node` with `first` before what is done at each of its places, if all are visited once."""
     indices = first.target.indices
     if all(index in loops for index in indices):
-        names = [n for n in walk(node) if n == head.tensor]
-        is_apart = len(names) == sum(access.tensor == head.tensor for access in accesses(node))
+        mentioned = [n for n in walk(node) if n == head.tensor]
+        is_apart = len(mentioned) == sum(access.tensor == head.tensor for access in accesses(node))
         is_visited = is_apart and _visits_each(indices, loops, head, state)
         return Block((first, node)) if is_visited and _is_even(node, loops, state) else None
     match node:
@@ -84,10 +101,10 @@ def _initialised(
 
 def _visits_each(indices: tuple[Node, ...], loops: Loops, head: Declare, state: State) -> bool:
     """Whether the loops go over each dimension, in the order of storage, and over nothing else."""
-    names = [_same(index, loops) for index in reversed(indices)]
+    found = [_same(index, loops) for index in reversed(indices)]
     own = [name for name, what in loops.items() if isinstance(what, Extent)]
-    is_whole = [loops.get(name) for name in names] == [*reversed(head.dims)]
-    return names == own and is_whole and all(_is_from_one(extent, state) for extent in head.dims)
+    is_whole = [loops.get(name) for name in found] == [*reversed(head.dims)]
+    return found == own and is_whole and all(_is_from_one(extent, state) for extent in head.dims)
 
 
 def _same(index: Node, loops: Loops) -> Node:

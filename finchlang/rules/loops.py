@@ -28,6 +28,7 @@ from finchlang.rules.context import (
     find_looplets,
     is_at,
     looplet_rule,
+    put,
     rewrite_accesses,
     with_bounds,
 )
@@ -53,7 +54,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.tensors.wrappers import capture
-from finchlang.walk import mentions, replace, walk
+from finchlang.walk import mentions, names, replace, walk
 
 
 @rule("Extent")
@@ -71,18 +72,24 @@ def _is_extent(node: Any) -> bool:
     return isinstance(node, Call) and all(map(_is_extent, node.args))
 
 
-@looplet_rule("Thunk", Thunk)
+@looplet_rule("Thunk", Thunk, every=True, steps=("Thunk",))
 def thunk(machine: Machine, E: Context, state: State) -> Step:
     """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
     ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
 
     Where there is no epilogue, E[body] is what is left."""
-    body, epilogue = E.hole.preamble(state.host)
-    if epilogue is None:
-        return E[body], state
-    state = machine.premise("Thunk", E.term, E[body], state)
-    epilogue(state.host)
-    return EMPTY, state
+    bodies: list[Node] = []
+    for found in E.holes:
+        body, epilogue = found.preamble(state.host)
+        if epilogue is None:
+            bodies.append(body)
+            continue
+        before = Context(E.term, E.holes[: len(bodies)]).each(machine, "Thunk", bodies)
+        state = machine.premise("Thunk", before, put(before, {id(found): body}), state)
+        epilogue(state.host)
+        machine.tell("Thunk", lambda before=before: (before, EMPTY))  # type: ignore[misc]
+        return EMPTY, state
+    return E.each(machine, "Thunk", bodies), state
 
 
 @looplet_rule("Switch", Switch, steps=("SwitchTrue", "SwitchFalse"))
@@ -158,19 +165,31 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
     rest: Any = _unfurl_scalars(term, state)
-    if rest is term and _unfurlable(term) is None:
-        return None
-    while (site := _unfurlable(rest)) is not None:  # every access with this index at once
-        rest = _unfurl_site(rest, site, state)
-    return rest, state
+    sites = _unfurlable(rest)
+    if not sites:
+        return None if rest is term else (rest, state)
+    targets = [n.target for n in walk(term) if isinstance(n, Assign)]
+    made = {
+        tensor: _unfurl_site(rest, site, UPDATE if site in targets else READ, state)
+        for tensor, site in sites.items()
+    }
+
+    def change(access: Access) -> Access:  # every access with this index at once
+        if not is_at(access, term.index) or access.tensor not in made:
+            return access
+        looplet, captured = made[access.tensor]
+        return replace(access, tensor=looplet, captured=captured)
+
+    return rewrite_accesses(change, rest), state
 
 
 def _unfurl_scalars(term: Loop, state: State) -> Any:
     """`term` with the scalars that have structure read, if they are the same in all of the loop."""
     structured = {
         name: fiber
-        for name, fiber in state.tensors.items()
-        if isinstance(fiber, Fiber) and fiber.level.is_structured and fiber.mode == READ
+        for kind, name in names(term.body)
+        if kind is Variable and isinstance(fiber := state.tensors.get(name), Fiber)
+        if fiber.level.is_structured and fiber.mode == READ
     }
     if not structured:
         return term
@@ -186,8 +205,9 @@ def _unfurl_scalars(term: Loop, state: State) -> Any:
     return rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
 
 
-def _unfurl_site(term: Any, site: Access, state: State) -> Any:
-    """`term` with the looplet of one tensor in all the accesses of this tensor at the loop's index."""
+def _unfurl_site(term: Loop, site: Access, mode: str, state: State) -> tuple[Node, Any]:
+    """The looplet of the tensor that is accessed at the loop's index, and what its payloads depend
+    on."""
     region = bounds(term)
     assert region is not None
     closed, captured = capture(site.tensor)
@@ -198,26 +218,18 @@ def _unfurl_site(term: Any, site: Access, state: State) -> Any:
         if region[0] is not ONE or not at_most(extent[1], stop):
             stop = extent[1]
     # an access on the wrong side is stuck in Assign or Access; here it still has its name
-    expect_mode(site.tensor, tensor, UPDATE if _is_target(site, term) else READ, term)
+    expect_mode(site.tensor, tensor, mode, term)
     looplet = tensor.unfurl(state.host, stop if extent is not None else None, tensor.mode, None)
-
-    def change(access: Access) -> Access:
-        if access.tensor == site.tensor and is_at(access, term.index):
-            return replace(access, tensor=looplet, captured=captured)
-        return access
-
-    return rewrite_accesses(change, term)
+    return looplet, captured
 
 
-def _unfurlable(term: Loop) -> Access | None:
-    for found in accesses_in(term.body):
-        if is_at(found, term.index) and not isinstance(found.tensor, Looplet):
-            return found
-    return None
-
-
-def _is_target(site: Access, term: Node) -> bool:
-    return any(isinstance(n, Assign) and n.target == site for n in walk(term))
+def _unfurlable(term: Loop) -> dict[Node, Access]:
+    """The tensors that are accessed at the loop's index, each with its first access."""
+    found: dict[Node, Access] = {}
+    for access in accesses_in(term.body):
+        if is_at(access, term.index) and not isinstance(access.tensor, Looplet):
+            found.setdefault(access.tensor, access)
+    return found
 
 
 def _check_range(

@@ -33,7 +33,19 @@ from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.simplify import simplify
-from finchlang.syntax import EMPTY, Assign, Literal, Node
+from finchlang.syntax import (
+    EMPTY,
+    Access,
+    Assign,
+    Block,
+    Call,
+    Define,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Variable,
+)
 from finchlang.types import Type
 from finchlang.walk import remembered, walk
 
@@ -54,7 +66,8 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     nests = _divided_nests(term, MANY)
     if len(nests) < MANY:
         return None
-    nests = [x for x in nests if _outlives(term, x)]
+    empty = _Emptied(term, nests).cases
+    nests = [x for x in nests if empty.isdisjoint((id(x), fill) for fill in _fills(x))]
     if len(nests) < MANY:
         return None
     E = Context(term, ())
@@ -75,7 +88,8 @@ def overlap(machine: Machine, term: Node, state: State) -> Step | None:
     nests = _divided_nests(term, LONG)
     if len(nests) < LONG:
         return None
-    cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(term, x)]
+    empty = _Emptied(term, nests).cases
+    cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(x, empty)]
     if len(cut) < LONG:
         return None
     E = Context(term, ())
@@ -85,11 +99,11 @@ def overlap(machine: Machine, term: Node, state: State) -> Step | None:
     return put(E.term, heads), state
 
 
-def _is_headed(term: Node, nest: Sequence) -> bool:
+def _is_headed(nest: Sequence, empty: set[_Case]) -> bool:
     """Whether nothing is left to do in all phases of a sequence but the first, runs of a literal."""
-    rest = [phase.body for phase in nest.phases[1:]]
-    fills = [body.body for body in rest if isinstance(body, Run) and isinstance(body.body, Literal)]
-    return len(fills) == len(rest) and not any(_is_left(term, nest, fill) for fill in fills)
+    rest = Sequence(nest.phases[1:])
+    fills = _fills(rest)
+    return len(fills) == len(rest.phases) and empty.issuperset((id(nest), z) for z in fills)
 
 
 def _divided_nests(term: Node, least: int) -> list[Looplet]:
@@ -120,21 +134,66 @@ def _preview(make: Callable[[Host], Node]) -> Node:
     return found
 
 
-def _outlives(term: Any, nest: Node) -> bool:
-    """Whether something is left to do where a nest is a run of a literal."""
-    runs = (
-        [p.body.body for p in nest.phases if isinstance(p.body, Run)]
-        if isinstance(nest, Sequence)
-        else []
-    )
-    fills = [body for body in runs if isinstance(body, Literal)]
-    return all(_is_left(term, nest, fill) for fill in fills)
+#: a nest, by its identity, that is a run of this literal
+_Case = tuple[int, Literal]
 
 
-def _is_left(term: Node, nest: Node, fill: Literal) -> bool:
-    """Whether something is left to do where a nest is a run of this literal."""
-    rest: Node = simplify(put(term, {id(nest): fill}, consume=True))
-    return rest != EMPTY
+def _fills(nest: Node) -> list[Literal]:
+    """The literals that phases of a sequence are runs of."""
+    bodies = [phase.body for phase in nest.phases] if isinstance(nest, Sequence) else []
+    return [b.body for b in bodies if isinstance(b, Run) and isinstance(b.body, Literal)]
+
+
+class _Emptied:
+    """In which cases, each of one nest, nothing is left to do of a term: found in one walk."""
+
+    def __init__(self, term: Node, nests: list[Looplet]):
+        self.fills = {id(x): [(id(x), fill) for fill in _fills(x)] for x in nests}
+        self.defined: dict[Node, dict[_Case, Literal]] = {}
+        self.cases = self._statement(term)
+
+    def _statement(self, node: Node) -> set[_Case]:
+        """The cases in which a statement does nothing."""
+        match node:
+            case Block((first, *others)):
+                found = self._statement(first)
+                for other in others:
+                    found = found and found & self._statement(other)
+                return found
+            case Loop(_, _, body):
+                return self._statement(body)
+            case Define(variable, value, body):
+                self.defined[variable] = self._value(value)
+                return self._statement(body)
+            case Sieve(condition, body):
+                given = self._value(condition)
+                return {c for c, z in given.items() if z.value is not True} | self._statement(body)
+            case Assign(target, op, value):
+                given = self._value(value)
+                empty = {z for z in set(given.values()) if simplify(Assign(target, op, z)) == EMPTY}
+                return {case for case, z in given.items() if z in empty}
+        return set()
+
+    def _value(self, node: Node) -> dict[_Case, Literal]:
+        """The cases in which an expression is a literal, and which."""
+        match node:
+            case Access(tensor):
+                return {case: case[1] for case in self.fills.get(id(tensor), ())}
+            case Variable():
+                return self.defined.get(node, {})
+            case Call(op, args):
+                given = [self._value(arg) for arg in args]
+                known: dict[tuple[Literal | None, ...], Node] = {}
+                found: dict[_Case, Literal] = {}
+                for case in {case: None for part in given for case in part}:
+                    key = tuple([part.get(case) for part in given])
+                    if key not in known:
+                        new = tuple([z or arg for z, arg in zip(key, args, strict=True)])
+                        known[key] = simplify(Call(op, new, span=node.span))
+                    if isinstance(result := known[key], Literal):
+                        found[case] = result
+                return found
+        return {}
 
 
 @dataclass(frozen=True)

@@ -24,18 +24,18 @@ def phase(machine: Machine, E: Context, state: State) -> Step:
     return E.within(state.host, c, d)[set_end(body, d)], state
 
 
-@looplet_rule("Shift", Shift)
+@looplet_rule("Shift", Shift, every=True, steps=("Shift",))
 def shift(machine: Machine, E: Context, state: State) -> Step:
     """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
     (Looplets'23 section 8)"""
-    return E[shifted(E.hole.body, E.hole.delta)], state
+    return E.each(machine, "Shift", [shifted(x.body, x.delta) for x in E.holes]), state
 
 
-@looplet_rule("Run", Run)
+@looplet_rule("Run", Run, every=True, steps=("Run",))
 def run(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(run(body), j..., i)]), s⟩ → ⟨loop(i, ext, E[access(body, j...)]), s⟩"""
-    return E.payload(E.hole.body), state
+    return E.each(machine, "Run", [x.body for x in E.holes], consume=True), state
 
 
 @looplet_rule("Spike", Spike, in_loop=True, steps=("Spike",))

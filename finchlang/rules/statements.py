@@ -53,22 +53,18 @@ from finchlang.walk import substitute
 def block(machine: Machine, term: Term, state: State) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
 
-    Loops, sieves and lets among the statements are scopes of their own, with a d of their own. They
+    Loops, sieves and lets among the statements are scopes of their own, with a d of their own. All
     are run one after the other here: of a block of thousands, what is left is not made each time."""
     if not isinstance(term, Block):
         return None
-    statements, k = term.statements, 0
-    while True:
-        body = statements[k]
+    statements = term.statements
+    for k, body in enumerate(statements[:-1]):
         after = machine.run(body, _within(body, state))
         state = (
             after if isinstance(body, _OF_THE_SCOPE) else replace(after, declared=state.declared)
         )
-        k += 1
-        machine.tell("Block", lambda k=k: (_left(statements, k - 1), _left(statements, k)))  # type: ignore
-        if k == len(statements) - 1 or isinstance(statements[k], _OF_THE_SCOPE):
-            rest = _left(statements, k)
-            return rest, state if isinstance(rest, Block) else _within(rest, state)
+        machine.tell("Block", lambda k=k: (_left(statements, k), _left(statements, k + 1)))  # type: ignore
+    return statements[-1], _within(statements[-1], state)
 
 
 def _left(statements: tuple[Term, ...], k: int) -> Term:

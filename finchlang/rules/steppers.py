@@ -59,18 +59,20 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
 _STEPS = tuple(field.name for field in fields(Steps) if field.name != "span")
 
 
-@looplet_rule("StepperSeek", Stepper, in_loop=True, every=True)
+@looplet_rule("StepperSeek", Stepper, in_loop=True, every=True, steps=("StepperSeek",))
 def stepper_seek(machine: Machine, E: Context, state: State) -> Step | None:
     """⟨⟨seek(a), t⟩⟩ → t'  ⟹
     ⟨loop(i, extent(a, b), E[access(stepper(seek, body, next), j..., i)]), (e, t, d)⟩ →
     ⟨loop(i, extent(a, b), E[access(stepper(body, next), j..., i)]), (e, t', d)⟩"""
-    found = next((s for s in E.holes if s.seek is not None), None)
-    if found is None:
+    found = tuple(s for s in E.holes if s.seek is not None)
+    if not found:
         return None
     start, stop = E.region
-    if not at_most(start, found.first):  # there a stepper stands where it should
-        if_not_empty(state.host, start, stop, lambda: found.seek(state.host, start))
-    return Context(E.term, (found,))[replace(found, seek=None)], state
+    for s in found:
+        if not at_most(start, s.first):  # there a stepper stands where it should
+            if_not_empty(state.host, start, stop, partial(s.seek, state.host, start))
+    stood = [replace(s, seek=None) for s in found]
+    return Context(E.term, found).each(machine, "StepperSeek", stood), state
 
 
 @looplet_rule("StepperNext", Stepper, in_loop=True, every=True, steps=("StepperNext",))
