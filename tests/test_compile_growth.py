@@ -1,13 +1,19 @@
-"""Staging takes time that grows near to linearly with a program: counted in calls of functions, since
-seconds say little on a machine that has other things to do."""
+"""Compiling takes time that grows near to linearly with a program, from its tree to LLVM's text: counted
+in calls of functions, since seconds say little on a machine that has other things to do."""
 
 from __future__ import annotations
 
 import cProfile
 import pstats
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from finchlang.host.passes.pipeline import transform
+from finchlang.host.passes.undo_log import with_undo_log
+from finchlang.native.emit import emit
 from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
@@ -15,42 +21,64 @@ from finchlang.text.parse import parse_kernel
 LIST, DENSE = (parse_format(f"{level}(Element(0.0))") for level in ("SparseList", "Dense"))
 
 
-def calls(text: str, **formats: object) -> int:
-    """How many calls staging a kernel takes."""
-    kernel = Kernel(parse_kernel(f"begin\n{text}\nend"), formats)  # type: ignore[arg-type]
-    assert kernel.program is not None
+@pytest.fixture(autouse=True)
+def deep() -> Any:
+    """Room for nests and chains of operators that are as deep as they are long, as scripts have."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+def calls(text: str, formats: dict[str, Any]) -> int:
+    """How many calls it takes to compile a kernel, LLVM's part apart."""
+    program = parse_kernel(f"begin\n{text}\nend")
     profile = cProfile.Profile()
     profile.enable()
-    assert kernel.residual is not None
+    kernel = Kernel(program, formats)
+    emit(with_undo_log(transform(kernel.residual))[0])
     profile.disable()
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("join", [" * ", " + "])
-def test_many_operands(join: str) -> None:
-    """Twice as many take less than four times as long, where eight would be cubic."""
+def over(join: str) -> Callable[[int], tuple[str, dict[str, Any]]]:
+    """A kernel with many sparse operands."""
 
-    def of(count: int) -> int:
+    def make(count: int) -> tuple[str, dict[str, Any]]:
         names = [f"A{k}" for k in range(count)]
         text = f"C .= 0; for i = _; C[i] = {join.join(f'{n}[i]' for n in names)} end"
-        return calls(text, C=LIST, **dict.fromkeys(names, LIST))
+        return text, {"C": LIST, **dict.fromkeys(names, LIST)}
 
-    of(4)  # what is kept is there
-    assert of(48) <= 3.8 * of(24)
-
-
-def test_many_loops() -> None:
-    def of(count: int) -> int:
-        return calls("for i = _; y[i] += A[i] end\n" * count, A=LIST, y=DENSE)
-
-    of(4)
-    assert of(120) <= 2.5 * of(60)
+    return make
 
 
-def test_many_branches() -> None:
-    def of(count: int) -> int:
-        arms = [f"if x[i] == {k}\ny[i] = {2 * k}\n" for k in range(count)]
-        return calls(f"for i = _\n{'else'.join(arms)}end\nend", x=DENSE, y=DENSE)
+def of(part: str, around: str = "{}", ends: int = 0) -> Callable[[int], tuple[str, dict[str, Any]]]:
+    """A kernel with many times `part`, each with its number for `@`, and as many `end`s for each."""
 
-    of(4)
-    assert of(80) <= 3 * of(40)
+    def make(count: int) -> tuple[str, dict[str, Any]]:
+        parts = "\n".join(part.replace("@", str(k)) for k in range(count)) + "\nend" * ends * count
+        tensors = {f"Y{k}": DENSE for k in range(count)} if "Y@" in part else {}
+        return around.replace("{}", parts), {"A": LIST, "x": DENSE, "y": DENSE, **tensors}
+
+    return make
+
+
+IN_LOOP = "for i = _\n{}\nend"
+KERNELS: dict[str, Callable[[int], tuple[str, dict[str, Any]]]] = {
+    "operands of a product": over(" * "),
+    "operands of a sum": over(" + "),
+    "loops": of("for i = _; y[i] += A[i] end"),
+    "loops with a tensor each": of("Y@ .= 0; for i = _; Y@[i] += A[i] end"),
+    "statements": of("y[i] += A[i] * @.5", IN_LOOP),
+    "sieves": of("if x[i] != @\ny[i] += 1 end", IN_LOOP),
+    "nested sieves": of("if x[i] != @\ny[i] += @\n", IN_LOOP, 1),
+    "nested definitions": of("let t@ = x[i] + @\ny[i] += t@", IN_LOOP, 1),
+    "elseif": of("elseif x[i] == @\ny[i] = @", "for i = _\nif x[i] > 9\ny[i] = 1\n{}\nend\nend"),
+}
+
+
+@pytest.mark.parametrize("what", KERNELS)
+def test_twice_as_many_take_twice_as_long(what: str) -> None:
+    make = KERNELS[what]
+    calls(*make(4))  # what is kept is there
+    assert calls(*make(120)) <= 2.25 * calls(*make(60))
