@@ -28,10 +28,11 @@ from finchlang.host.ir import (
 
 def walk(code: Code) -> Iterator[Stmt]:
     """Every statement in `code`, each before those nested in it, in textual order."""
-    for statement in code.statements:
-        yield statement
-        for inner in nested(statement):
-            yield from walk(inner)
+    stack = [*reversed(code.statements)]
+    while stack:
+        yield (statement := stack.pop())
+        for inner in reversed(nested(statement)):
+            stack += reversed(inner.statements)
 
 
 def nested(statement: Stmt) -> tuple[Code, ...]:

@@ -122,7 +122,7 @@ class Point(Joint):
             return
         row = operator(node.op) if isinstance(node, Call) else None
         if row is not None and row.associative and row.commutative:
-            parts = list(_chain(node, node))
+            parts = _chain(node, node)
             known = [p for p in parts if self.analysis.cases(p) is not None]
             if known and self._is_joint(_chained(node, known)):
                 yield node, known
@@ -267,13 +267,16 @@ def _leaf(node: Node, at: Expr | None) -> Options | None:
     return [], value if isinstance(value, Literal) else node
 
 
-def _chain(node: Node, root: Node) -> Iterator[Node]:
+def _chain(node: Node, root: Node) -> list[Node]:
     """The operands of the operator of `root`, through calls of the same operator."""
-    if isinstance(node, Call) and isinstance(root, Call) and node.op == root.op:
-        for arg in node.args:
-            yield from _chain(arg, root)
-    else:
-        yield node
+    found, stack = [], [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Call) and isinstance(root, Call) and top.op == root.op:
+            stack += reversed(top.args)
+        else:
+            found.append(top)
+    return found
 
 
 def _chained(root: Node, parts: list[Node]) -> Node:

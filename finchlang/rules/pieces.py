@@ -34,7 +34,6 @@ from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (
-    EMPTY,
     Access,
     Assign,
     Block,
@@ -45,6 +44,7 @@ from finchlang.syntax import (
     Node,
     Sieve,
     Variable,
+    is_empty,
 )
 from finchlang.types import Type
 from finchlang.walk import remembered, walk
@@ -67,7 +67,7 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     if len(nests) < MANY:
         return None
     empty = _Emptied(term, nests).cases
-    nests = [x for x in nests if empty.isdisjoint((id(x), fill) for fill in _fills(x))]
+    nests = [x for x in nests if empty.isdisjoint(_fills(x))]
     if len(nests) < MANY:
         return None
     E = Context(term, ())
@@ -101,9 +101,8 @@ def overlap(machine: Machine, term: Node, state: State) -> Step | None:
 
 def _is_headed(nest: Sequence, empty: set[_Case]) -> bool:
     """Whether nothing is left to do in all phases of a sequence but the first, runs of a literal."""
-    rest = Sequence(nest.phases[1:])
-    fills = _fills(rest)
-    return len(fills) == len(rest.phases) and empty.issuperset((id(nest), z) for z in fills)
+    fills = _fills(nest, 1)
+    return len(fills) == len(nest.phases) - 1 and empty.issuperset(fills)
 
 
 def _divided_nests(term: Node, least: int) -> list[Looplet]:
@@ -134,22 +133,27 @@ def _preview(make: Callable[[Host], Node]) -> Node:
     return found
 
 
-#: a nest, by its identity, that is a run of this literal
-_Case = tuple[int, Literal]
+#: a nest, by its identity, in one of its phases
+_Case = tuple[int, int]
 
 
-def _fills(nest: Node) -> list[Literal]:
-    """The literals that phases of a sequence are runs of."""
-    bodies = [phase.body for phase in nest.phases] if isinstance(nest, Sequence) else []
-    return [b.body for b in bodies if isinstance(b, Run) and isinstance(b.body, Literal)]
+def _fills(nest: Node, first: int = 0) -> dict[_Case, Literal]:
+    """The literals that phases of a sequence, from the first on, are runs of."""
+    bodies = [phase.body for phase in nest.phases[first:]] if isinstance(nest, Sequence) else []
+    found = [(k, b.body) for k, b in enumerate(bodies, first) if isinstance(b, Run)]
+    return {(id(nest), k): body for k, body in found if isinstance(body, Literal)}
+
+
+#: what an expression is in cases that are known
+_Known = dict[Literal, set[_Case]]
 
 
 class _Emptied:
     """In which cases, each of one nest, nothing is left to do of a term: found in one walk."""
 
     def __init__(self, term: Node, nests: list[Looplet]):
-        self.fills = {id(x): [(id(x), fill) for fill in _fills(x)] for x in nests}
-        self.defined: dict[Node, dict[_Case, Literal]] = {}
+        self.fills = {id(x): _fills(x) for x in nests}
+        self.defined: dict[Node, _Known] = {}
         self.cases = self._statement(term)
 
     def _statement(self, node: Node) -> set[_Case]:
@@ -166,34 +170,44 @@ class _Emptied:
                 self.defined[variable] = self._value(value)
                 return self._statement(body)
             case Sieve(condition, body):
-                given = self._value(condition)
-                return {c for c, z in given.items() if z.value is not True} | self._statement(body)
+                known = self._value(condition)
+                return self._statement(body).union(
+                    *(known[z] for z in known if z.value is not True)
+                )
             case Assign(target, op, value):
-                given = self._value(value)
-                empty = {z for z in set(given.values()) if simplify(Assign(target, op, z)) == EMPTY}
-                return {case for case, z in given.items() if z in empty}
+                known = self._value(value)
+                steps = {z: simplify(Assign(target, op, z)) for z in known}
+                return set().union(*(known[z] for z, step in steps.items() if is_empty(step)))
         return set()
 
-    def _value(self, node: Node) -> dict[_Case, Literal]:
-        """The cases in which an expression is a literal, and which."""
+    def _value(self, node: Node) -> _Known:
+        """The cases in which an expression is a literal, by that."""
+        found: _Known = {}
         match node:
             case Access(tensor):
-                return {case: case[1] for case in self.fills.get(id(tensor), ())}
+                for case, fill in self.fills.get(id(tensor), {}).items():
+                    found.setdefault(fill, set()).add(case)
             case Variable():
                 return self.defined.get(node, {})
             case Call(op, args):
                 given = [self._value(arg) for arg in args]
-                known: dict[tuple[Literal | None, ...], Node] = {}
-                found: dict[_Case, Literal] = {}
-                for case in {case: None for part in given for case in part}:
-                    key = tuple([part.get(case) for part in given])
-                    if key not in known:
-                        new = tuple([z or arg for z, arg in zip(key, args, strict=True)])
-                        known[key] = simplify(Call(op, new, span=node.span))
-                    if isinstance(result := known[key], Literal):
-                        found[case] = result
-                return found
-        return {}
+                groups: dict[_Case, list[Node]] = {}
+
+                def note(cases: set[_Case], new: list[Node]) -> None:
+                    result = simplify(Call(op, tuple(new), span=node.span)) if cases else node
+                    if isinstance(result, Literal):
+                        found.setdefault(result, set()).update(cases)
+
+                every = [set().union(*known.values()) for known in given]
+                for k, known in enumerate(given):
+                    others = set().union(*every[:k], *every[k + 1 :])
+                    for z, cases in known.items():
+                        note(cases - others, [*args[:k], z, *args[k + 1 :]])
+                        for case in cases & others:
+                            groups.setdefault(case, [*args])[k] = z
+                for case, new in groups.items():
+                    note({case}, new)
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from finchlang.host.ir import Expr
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import resolve, size
@@ -21,9 +23,8 @@ def common_size(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     if term.value.op != Variable("meet") or term.variable.name in state.declared:
         return None
-    sizes = [d for tensor in state.tensors.values() for d in getattr(tensor, "dims", ())]
-    stops = [_last(part, state) for part in term.value.args]
-    counts = [sum(stop is size for size in sizes) for stop in stops]
+    sizes = Counter(d for tensor in state.tensors.values() for d in getattr(tensor, "dims", ()))
+    counts = [sizes[_last(part, state)] for part in term.value.args]
     part = counts.index(max(counts))
     return with_extent(machine, term, state, part) if part else None
 
