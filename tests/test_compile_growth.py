@@ -22,8 +22,9 @@ LIST, DENSE = (parse_format(f"{level}(Element(0.0))") for level in ("SparseList"
 
 
 @pytest.fixture(autouse=True)
-def deep() -> Any:
-    """Room for nests and chains of operators that are as deep as they are long, as scripts have."""
+def as_scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """No checks between passes, and room for nests and chains as deep as they are long."""
+    monkeypatch.delenv("FINCH_CHECK", raising=False)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(100_000)
     yield
