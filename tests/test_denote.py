@@ -175,6 +175,11 @@ def test_what_is_never_run_is_never_out_of_range():
     assert error(text.replace("9;", "1;"), x=np.arange(3), y=np.zeros(2)).kind == "bounds"
 
 
+def test_what_an_output_keeps_is_what_it_is_read_over():
+    text = "A .= 0; for j=_, i=_; A[i, j] -= 1 end; for j=_, i=_; C[i, j] += A[i, j] end"
+    assert error(text, A=np.zeros((5, 5)), C=np.zeros((1, 3))).kind == "dimension"
+
+
 def test_mismatches_name_both_dimensions():
     caught = error("for i=_; s[] += x[i] * z[i] end", x=np.ones(3), z=np.ones(4), s=Scalar(0.0))
     assert caught.kind == "dimension"

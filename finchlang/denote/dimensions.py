@@ -409,6 +409,10 @@ class Equations:
                 one = f"{index.start + shift}:{index.stop + shift} (from {index.origin})"
                 other = f"{size.start}:{size.stop} (from {size.origin})"
                 raise FinchError("dimension", f"{one} does not match {other}", access.span)
+        for written, read in self.sized:
+            if written.is_known and read.is_known and written.stop != read.stop:
+                message = f"what is written over 1:{written.stop} is read over 1:{read.stop}"
+                raise FinchError("dimension", f"{message} (from {read.origin})", self.region.span)
 
     def kept(self, dimension: Dimension) -> list[tuple[Dimension, Dimension, int, Access]]:
         """All tensors written with an index that only they tell of keep theirs if one does."""
