@@ -13,7 +13,8 @@ from level_kernels import tensor
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, const, op
 from finchlang.host.ir import Expr, For, Residual, Store
-from finchlang.host.passes.lanes import LANES, take_lanes
+from finchlang.host.passes import lanes
+from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
 from finchlang.host.passes.pipeline import PASSES, transform
 from finchlang.host.passes.scalar_expansion import expand_scalars
 from finchlang.host.print import text
@@ -62,7 +63,7 @@ def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
 def test_what_gathers_and_accumulates_takes_lanes(program: str, has_lanes: bool) -> None:
     residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).residual
     loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, For) and s.is_plain]
-    assert len(loops) == 2 * has_lanes
+    assert len(loops) == 3 * has_lanes
 
 
 def test_a_row_is_stored_once() -> None:
@@ -92,7 +93,7 @@ def test_lanes_read_and_write_nothing_where_there_is_nothing_to_do() -> None:
 
 def data(case: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(case)
-    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, LANES), (5, 3 * LANES + 1)][case]
+    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, PADDED), (5, 3 * LANES + 1)][case]
     pick = lambda *shape: rng.integers(-4, 5, shape).astype(float)  # noqa: E731
     return {"A": pick(n, m) * (rng.random((n, m)) < 0.7), "x": pick(n), "s": pick(n)}
 
@@ -117,7 +118,10 @@ CHOICES = [c for n in range(1, len(PASSES) + 1) for c in combinations(PASSES, n)
 
 @pytest.mark.parametrize("passes", CHOICES, ids=lambda c: "+".join(p.__name__ for p in c))
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_passes_alone_and_composed_change_no_result(name: str, passes: tuple) -> None:
+def test_passes_alone_and_composed_change_no_result(
+    name: str, passes: tuple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "PATIENCE", 0)  # rows are padded from the second length on
     program = PROGRAMS[name]
     formats = {"y": VECTOR, "x": VECTOR, **{k: f for k, f in program.items() if k != "program"}}
     for case in range(6):
@@ -160,10 +164,30 @@ def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
     host.count(ZERO, op("sub", n, const(1)), entry)
     laned = take_lanes(s.residual())
     check(laned)
-    assert sum(isinstance(s, For) and s.is_plain for s in walk(laned.body)) == 2
+    assert sum(isinstance(s, For) and s.is_plain for s in walk(laned.body)) == 3
     for count in range(20):
         for places in (np.arange(count) % 10, np.arange(count)):
             arrays = [np.ones(1), places, np.arange(10.0)]
             _, after, outputs = run_residual(laned, [a.copy() for a in arrays], [count])
             _, wanted, faults = run_residual(s.residual(), [a.copy() for a in arrays], [count])
             assert after[0] == wanted[0] and outputs == faults
+
+
+@pytest.mark.parametrize("fill", ["0.0", "0"])
+def test_rows_of_ever_other_lengths_are_summed_once_and_nothing_else_is(
+    fill: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Padding takes no entry twice, and NaN and Inf only from where they are met."""
+    monkeypatch.setattr(lanes, "PATIENCE", 0)
+    monkeypatch.setattr("finchlang.run.kernel.default_cache", lambda: None)
+    rng = np.random.default_rng(0)
+    A = rng.integers(1, 9, (40, 300)) * (rng.random((40, 300)) < rng.random(300) ** 3)
+    x = rng.integers(-9, 9, 40)
+    if fill == "0.0":
+        A, x = A.astype(float), np.array([np.nan, np.inf, *x[2:]])
+    vector, rows = f"Dense(Element({fill}))", f"Dense(SparseList(Element({fill})))"
+    tensors = {"A": tensor(A, rows), "x": tensor(x, vector), "y": Tensor(vector)}
+    made = kernel(BY_ROW, A=rows, x=vector, y=vector)
+    made.run_native([tensors[name] for name in made.tensors], [])
+    sums = [np.sum(column[column != 0] * x[column != 0]) for column in A.T]
+    np.testing.assert_array_equal(tensors["y"].to_numpy(), sums)

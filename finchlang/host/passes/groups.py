@@ -17,7 +17,7 @@ def in_groups(
     single: Sequence[Stmt],
     begin: Sequence[Stmt] = (),
     end: Sequence[Stmt] = (),
-) -> list[Stmt]:
+) -> tuple[Set, If, Get, For]:
     """`loop` in groups of `size` steps (a power of 2), of which the k-th at i is `step(k, i)`, with
     `begin` and `end` around them if there are any; then the rest, each of whose steps is `single`."""
     rest, first = Cell("rest", Int64), Var("first", Int64)
@@ -32,9 +32,9 @@ def in_groups(
         *end,
         Set(rest, add(loop.start, mul(groups, size))),
     )
-    return [
+    return (
         Set(rest, loop.start),
         If(compare("ge", count, size), Code(whole), Code(())),
         Get(first, rest),
         replace(loop, start=first, body=Code(tuple(single)), is_plain=True),
-    ]
+    )

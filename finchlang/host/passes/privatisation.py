@@ -122,7 +122,7 @@ def _privatised(loop: Stmt, innermost: set[int], own: Private) -> list[Stmt]:
             private = {buffer: parts[k - 1] for buffer, parts in own.items()} if k else {}
             return instance(body, {variable: i, **private})
 
-        return in_groups(statement, STEPS, step, body)
+        return list(in_groups(statement, STEPS, step, body))
 
     by_groups = instance(rewrite(Code((loop,)), grouped).statements, {})
     added = [_added(buffer, own[buffer], room) for buffer, room in rooms.items()]
