@@ -152,9 +152,11 @@ def _loop(node: Loop) -> Node | None:
 def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
     """A loop whose body does not depend on its index is its body, repeated: once if that makes no
     difference, or with the operator that stands for repetition (for `+` that is `*`)."""
-    body = _at_first(loop.body, loop.index, start)
+    body = loop.body
     if mentions(body, loop.index):
-        return None
+        body = _at_first(body, loop.index, start)
+        if body is loop.body or mentions(body, loop.index):
+            return None
     length = add(sub(stop, start), ONE)
     repeated = repeat(body, Value(length))
     if repeated is None:
