@@ -29,16 +29,15 @@ def check_outputs(
             hint = f"{names[at]} = copy({names[at]}) makes one of its own"
             message = f"{names[at]} is a read-only array, and the kernel writes it"
             raise FinchError("type", message, None, hint)
-        for other in tensors:
-            if other is tensor:
-                continue
-            if other.owner is tensor.owner:
-                raise _shared(names[at], names[tensors.index(other)], "the same tensor")
-            for start, stop in tensor.regions:
+        owner = tensor.owner
+        for k, other in enumerate(tensors):
+            if other.owner is owner and k != at:
+                raise _shared(names[at], names[k], "the same tensor")
+        for start, stop in tensor.regions:
+            for k, other in enumerate(tensors):
                 for first, end in other.regions:
-                    if start < end and first < stop and _share(tensor, other):
-                        what = "views of the same memory"
-                        raise _shared(names[at], names[tensors.index(other)], what)
+                    if start < end and first < stop and k != at and _share(tensor, other):
+                        raise _shared(names[at], names[k], "views of the same memory")
 
 
 def _shared(name: str, other: str, what: str) -> FinchError:
@@ -54,7 +53,6 @@ def _share(one: Argument, other: Argument) -> bool:
 #: it is until the call has ended. Others wait; a signal's handler, for which the call waits, must not
 #: make one (`is_calling`).
 one_call_at_a_time = reentrant_lock()
-
 
 #: whether this thread is making a call already
 is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
