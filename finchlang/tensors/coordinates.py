@@ -16,6 +16,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import ranges_equal
 from finchlang.tensors.level import Dims, Fiber, Level, PartOfFiber, Storage
+from finchlang.tensors.listed import are_new, is_ascending, listed_at, pointer_problem, pointers
 from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.types import Int64, Type
 
@@ -94,11 +95,8 @@ class Coordinates(Level):
     ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
         """`ptr` and the coordinates of what is given sorted; which entry each belongs to, and the
         first of each entry."""
-        new = np.ones(len(positions), bool)
-        new[1:] = (positions[1:] != positions[:-1]) | np.any(rows[:, 1:] != rows[:, :-1], axis=0)
-        ptr = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(positions[new], minlength=count), out=ptr[1:])
-        arrays: dict[str, Any] = {"ptr": ptr}
+        new = are_new(positions, *rows)
+        arrays: dict[str, Any] = {"ptr": pointers(positions[new], count, Int64.dtype)}
         for name, row in zip(self.names(), rows, strict=True):
             arrays[name] = row[new].astype(self.index.dtype)
         return arrays, np.cumsum(new) - 1, np.flatnonzero(new)
@@ -106,34 +104,28 @@ class Coordinates(Level):
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        starts = storage["ptr"][positions]
-        lengths = storage["ptr"][positions + 1] - starts
-        which = np.repeat(np.arange(len(positions)), lengths)
-        entries = np.arange(len(which)) + (starts - (np.cumsum(lengths) - lengths))[which]
+        which, entries = listed_at(storage["ptr"], positions)
         rows = np.array([storage[name][entries] for name in self.names()], np.int64)
         return which, rows.reshape(self.number, -1), self.child_positions(storage, entries)
 
     def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
-        ptr = storage["ptr"]
-        if len(ptr) < count + 1:
-            return f"ptr has {len(ptr)} entries for {count} fibers; it needs {count + 1}"
+        ptr, rows = storage["ptr"], {name: storage[name] for name in reversed(self.names())}
+        listed = {f"coordinates of {name}": len(row) for name, row in rows.items()}
+        problem = pointer_problem(ptr, count, listed)
+        if problem is not None:
+            return problem
         ptr = ptr[: count + 1]
-        if ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
-            return "ptr must start at 0 and never descend"
         sizes = size if isinstance(size, tuple) else (size,)
-        ascends = alike = np.ones(max(ptr[-1] - 1, 0), bool)
-        ascends = ~ascends
-        for name, limit in reversed(list(zip(self.names(), sizes, strict=True))):
-            row = storage[name]
-            if len(row) < ptr[-1]:
-                return f"ptr ends at {ptr[-1]}, beyond the {len(row)} coordinates of {name}"
+        rises = alike = np.ones(max(ptr[-1] - 1, 0), bool)
+        rises = ~rises
+        for row, limit in zip(rows.values(), reversed(sizes), strict=True):
             row = row[: ptr[-1]]
             if len(row) and (row.min() < 0 or row.max() >= limit):
                 return f"stored coordinates must be in 0..{limit - 1}"
-            ascends = ascends | (alike & (row[1:] > row[:-1]))
+            rises = rises | (alike & (row[1:] > row[:-1]))
             alike = alike & (row[1:] == row[:-1])
-        ascends[ptr[1:-1][(ptr[1:-1] > 0) & (ptr[1:-1] < ptr[-1])] - 1] = True
-        return None if ascends.all() else "stored coordinates must ascend within each fiber"
+        is_sorted = is_ascending(ptr, rises)
+        return None if is_sorted else "stored coordinates must ascend within each fiber"
 
 
 @dataclass(frozen=True, slots=True)

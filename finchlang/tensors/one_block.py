@@ -17,6 +17,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
+from finchlang.tensors.listed import ranges
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
@@ -192,14 +193,6 @@ class OneBlock(Level):
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
         return {"ofs": count + 1}
-
-
-def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """0, 1, ... up to each of `lengths`, one after the other: for each number, which of the lengths
-    it belongs to, and itself."""
-    which = np.repeat(np.arange(len(lengths)), lengths)
-    before = np.cumsum(lengths) - lengths
-    return which, np.arange(len(which)) - before[which]
 
 
 def require_signed(level: Any) -> None:

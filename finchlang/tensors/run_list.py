@@ -15,13 +15,13 @@ from finchlang.source import FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
+from finchlang.tensors.listed import pointers
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.runs import (
     Contents,
     Runs,
     expand,
     find_runs,
-    pointers,
     spans,
     validate_right,
 )

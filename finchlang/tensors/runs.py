@@ -21,6 +21,7 @@ from finchlang.looplets import AcceptRun, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
+from finchlang.tensors.listed import are_new, is_ascending, listed_at, pointer_problem, ranges
 from finchlang.types import Int64, Type
 
 #: cells and what they held
@@ -260,24 +261,14 @@ def find_runs(
     """The runs of equal neighbours among entries sorted by position and coordinate: the fiber, first
     and last coordinate of each; which entries its first coordinate has (a mask over all entries);
     and the run of each of those."""
-    total = len(positions)
-    new = np.ones(total, bool)  # the first entry of a coordinate
-    new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
+    new = are_new(positions, coordinates)
     entry = np.cumsum(new) - 1
     fiber, at, content = positions[new], coordinates[new], contents[new]
-    begins = np.ones(len(fiber), bool)
-    begins[1:] = (fiber[1:] != fiber[:-1]) | (at[1:] != at[:-1] + 1) | (content[1:] != content[:-1])
+    begins = are_new(fiber, at - np.arange(len(at)), content)
     ends = np.ones(len(fiber), bool)
     ends[:-1] = begins[1:]
-    kept = begins[entry] if total else np.zeros(0, bool)
+    kept = begins[entry] if len(new) else new
     return fiber[begins], at[begins], at[ends], kept, (np.cumsum(begins) - 1)[entry[kept]]
-
-
-def pointers(fibers: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
-    """`ptr` for entries in fibers 0..count - 1."""
-    ptr = np.zeros(count + 1, dtype)
-    np.cumsum(np.bincount(fibers, minlength=count), out=ptr[1:])
-    return ptr
 
 
 def spans(
@@ -285,42 +276,31 @@ def spans(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The runs of the fibers at `positions`: for each, which of the positions, its position in `right`,
     its last coordinate and that of the run before it in the same fiber (or -1)."""
-    ptr = storage["ptr"].astype(np.int64)
-    lengths = ptr[positions + 1] - ptr[positions]
-    which = np.repeat(np.arange(len(positions)), lengths)
-    first = np.cumsum(lengths) - lengths
-    q = ptr[positions][which] + np.arange(len(which)) - first[which]
+    which, q = listed_at(storage["ptr"], positions)
     right = storage["right"].astype(np.int64)
-    is_first = q == ptr[positions][which]
+    is_first = q == storage["ptr"][positions][which]
     before = np.where(is_first, -1, right[q - 1]) if len(q) else q
     return which, q, right[q], before
 
 
 def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All integers of the ranges starts..stops (both included), and which range each is of."""
-    lengths = stops - starts + 1
-    which = np.repeat(np.arange(len(starts)), lengths)
-    first = np.cumsum(lengths) - lengths
-    return starts[which] + np.arange(len(which)) - first[which], which
+    which, nth = ranges(stops - starts + 1)
+    return starts[which] + nth, which
 
 
 def validate_right(storage: dict[str, Any], count: int, size: int, covers: bool) -> str | None:
     """Why `ptr` and `right` list no runs of `count` fibers of `size`, or None; with `covers`, the
     runs of each fiber must end at its last coordinate."""
     ptr, right = storage["ptr"], storage["right"]
-    if len(ptr) < count + 1:
-        return f"ptr has {len(ptr)} entries for {count} fibers; it needs {count + 1}"
+    problem = pointer_problem(ptr, count, {"stored runs": len(right)})
+    if problem is not None:
+        return problem
     ptr = ptr[: count + 1]
-    if ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
-        return "ptr must start at 0 and never descend"
-    if ptr[-1] > len(right):
-        return f"ptr ends at {ptr[-1]}, beyond the {len(right)} stored runs"
     right = right[: ptr[-1]]
     if len(right) and (right.min() < 0 or right.max() >= size):
         return f"runs must end in 0..{size - 1}"
-    ascending = right[1:] > right[:-1]
-    ascending[ptr[1:-1][(ptr[1:-1] > 0) & (ptr[1:-1] < len(right))] - 1] = True
-    if not ascending.all():
+    if not is_ascending(ptr, right[1:] > right[:-1]):
         return "the ends of runs must ascend within each fiber"
     if covers and size:
         if np.any(ptr[1:] == ptr[:-1]):

@@ -1,13 +1,10 @@
 """Levels whose fibers list their coordinates in ascending order in `idx`, from ptr[p] to
-ptr[p + 1] - 1: how they are read, packed, unpacked and checked, in parts that other levels use, too."""
+ptr[p + 1] - 1: how they are read, in parts that other levels use, too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from finchlang.host.fold import FALSE, ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
@@ -161,48 +158,3 @@ def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
         host.set(total, position)
 
     host.count(ONE, count, step, "p")
-
-
-def pack_sorted(
-    positions: np.ndarray, coordinates: np.ndarray, count: int, dtype: np.dtype
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """`ptr` and `idx` for entries sorted by position and coordinate, and which listed coordinate
-    each entry belongs to."""
-    new = np.ones(len(positions), bool)
-    new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
-    ptr = np.zeros(count + 1, dtype)
-    np.cumsum(np.bincount(positions[new], minlength=count), out=ptr[1:])
-    return {"ptr": ptr, "idx": coordinates[new].astype(dtype)}, np.cumsum(new) - 1
-
-
-def unpack_sorted(
-    storage: dict[str, Any], positions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each coordinate listed in the fibers at `positions`: which of them, the coordinate, and
-    its position in `idx`."""
-    ptr = storage["ptr"].astype(np.int64)
-    starts, lengths = ptr[positions], ptr[positions + 1] - ptr[positions]
-    which = np.repeat(np.arange(len(positions)), lengths)
-    before = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-    q = starts[which] + np.arange(len(which)) - before[which]
-    return which, storage["idx"][q].astype(np.int64), q
-
-
-def validate_sorted(storage: dict[str, Any], count: int, size: int) -> str | None:
-    """Why `ptr` and `idx` are no storage for `count` fibers of `size`, or None."""
-    ptr, idx = storage["ptr"], storage["idx"]
-    if len(ptr) < count + 1:
-        return f"ptr has {len(ptr)} entries for {count} fibers; it needs {count + 1}"
-    ptr = ptr[: count + 1]
-    if ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
-        return "ptr must start at 0 and never descend"
-    if ptr[-1] > len(idx):
-        return f"ptr ends at {ptr[-1]}, beyond the {len(idx)} stored coordinates"
-    idx = idx[: ptr[-1]]
-    if len(idx) and (idx.min() < 0 or idx.max() >= size):
-        return f"stored coordinates must be in 0..{size - 1}"
-    ascending = idx[1:] > idx[:-1]
-    ascending[ptr[1:-1][(ptr[1:-1] > 0) & (ptr[1:-1] < len(idx))] - 1] = True
-    if not ascending.all():
-        return "stored coordinates must ascend within each fiber"
-    return None

@@ -16,8 +16,9 @@ from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
-from finchlang.tensors.one_block import NONE, ranges, validate_offsets
-from finchlang.tensors.sorted_positions import Here, Listed, load_range, validate_sorted
+from finchlang.tensors.listed import are_new, listed_at, pointers, ranges, validate_sorted
+from finchlang.tensors.one_block import NONE, validate_offsets
+from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 
@@ -185,13 +186,11 @@ class SparseBlockList(Counted):
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
     ) -> tuple[dict[str, Any], np.ndarray, int]:
-        new = np.ones(len(positions), bool)  # not at the coordinate of the entry before
-        new[1:] = (positions[1:] != positions[:-1]) | (coordinates[1:] != coordinates[:-1])
+        new = are_new(positions, coordinates)
         fibers, stored = positions[new], coordinates[new]
-        begins = np.ones(len(stored), bool)
-        begins[1:] = (fibers[1:] != fibers[:-1]) | (stored[1:] != stored[:-1] + 1)
+        begins = are_new(fibers, stored - np.arange(len(stored)))
         ends = np.roll(begins, -1)  # the first begins a block, so the last ends one
-        ptr = np.concatenate(([0], np.cumsum(np.bincount(fibers[begins], minlength=count))))
+        ptr = pointers(fibers[begins], count, self.index.dtype)
         ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
         arrays = {"ptr": ptr, "idx": stored[ends], "ofs": ofs}
         storage: dict[str, Any] = {k: v.astype(self.index.dtype) for k, v in arrays.items()}
@@ -201,9 +200,8 @@ class SparseBlockList(Counted):
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        ptr, ofs = storage["ptr"].astype(np.int64), storage["ofs"].astype(np.int64)
-        which, nth = ranges(ptr[positions + 1] - ptr[positions])
-        blocks = ptr[positions][which] + nth
+        ofs = storage["ofs"].astype(np.int64)
+        which, blocks = listed_at(storage["ptr"], positions)
         lengths = ofs[blocks + 1] - ofs[blocks]
         of_block, nth = ranges(lengths)
         firsts = storage["idx"][blocks].astype(np.int64) - lengths + 1

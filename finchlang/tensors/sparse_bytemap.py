@@ -17,13 +17,9 @@ from finchlang.syntax import Node
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
+from finchlang.tensors.listed import pack_sorted, unpack_sorted, validate_sorted
 from finchlang.tensors.pattern import Pattern
-from finchlang.tensors.sorted_positions import (
-    pack_sorted,
-    unfurl_sorted,
-    unpack_sorted,
-    validate_sorted,
-)
+from finchlang.tensors.sorted_positions import unfurl_sorted
 from finchlang.types import Bool, Int64, Type
 
 

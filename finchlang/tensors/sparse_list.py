@@ -15,12 +15,8 @@ from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted, count_written
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
-from finchlang.tensors.sorted_positions import (
-    pack_sorted,
-    unfurl_sorted,
-    unpack_sorted,
-    validate_sorted,
-)
+from finchlang.tensors.listed import pack_sorted, unpack_sorted, validate_sorted
+from finchlang.tensors.sorted_positions import unfurl_sorted
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 

@@ -14,11 +14,11 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.level import READ, Fiber, Level, Storage
+from finchlang.tensors.listed import pointers
 from finchlang.tensors.runs import (
     Runs,
     expand,
     find_runs,
-    pointers,
     spans,
     validate_right,
 )

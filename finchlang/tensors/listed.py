@@ -1,0 +1,92 @@
+"""What fibers list, from ptr[p] to ptr[p + 1] - 1, as NumPy arrays: how it is packed, unpacked and
+checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """0, 1, ... up to each of `lengths`, one after the other: for each number, which of the lengths
+    it belongs to, and itself."""
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return which, np.arange(len(which)) - before[which]
+
+
+def listed_at(ptr: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each entry listed by the fibers at `positions`: which of them, and its own position."""
+    starts = ptr[positions].astype(np.int64)
+    which, nth = ranges(ptr[positions + 1].astype(np.int64) - starts)
+    return which, starts[which] + nth
+
+
+def pointers(fibers: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
+    """`ptr` for entries in fibers 0..count - 1."""
+    ptr = np.zeros(count + 1, dtype)
+    np.cumsum(np.bincount(fibers, minlength=count), out=ptr[1:])
+    return ptr
+
+
+def are_new(*rows: np.ndarray) -> np.ndarray:
+    """Whether an entry differs from the one before it in any of `rows`."""
+    new = np.ones(len(rows[0]), bool)
+    new[1:] = np.any([row[1:] != row[:-1] for row in rows], axis=0)
+    return new
+
+
+def pack_sorted(
+    positions: np.ndarray, coordinates: np.ndarray, count: int, dtype: np.dtype
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """`ptr` and `idx` for entries sorted by position and coordinate, and which listed coordinate
+    each entry belongs to."""
+    new = are_new(positions, coordinates)
+    ptr = pointers(positions[new], count, dtype)
+    return {"ptr": ptr, "idx": coordinates[new].astype(dtype)}, np.cumsum(new) - 1
+
+
+def unpack_sorted(
+    storage: dict[str, Any], positions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each coordinate listed in the fibers at `positions`: which of them, the coordinate, and
+    its position in `idx`."""
+    which, q = listed_at(storage["ptr"], positions)
+    return which, storage["idx"][q].astype(np.int64), q
+
+
+def pointer_problem(ptr: np.ndarray, count: int, listed: Mapping[str, int]) -> str | None:
+    """Why `ptr` is none for `count` fibers where there are so many of what is `listed`, or None."""
+    if len(ptr) < count + 1:
+        return f"ptr has {len(ptr)} entries for {count} fibers; it needs {count + 1}"
+    ptr = ptr[: count + 1]
+    if ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
+        return "ptr must start at 0 and never descend"
+    for what, number in listed.items():
+        if ptr[-1] > number:
+            return f"ptr ends at {ptr[-1]}, beyond the {number} {what}"
+    return None
+
+
+def is_ascending(ptr: np.ndarray, rises: np.ndarray) -> bool:
+    """Whether each entry rises over the one before it in its fiber; `rises` leaves out the first."""
+    inner = ptr[1:-1]
+    apart = rises.copy()
+    apart[inner[(inner > 0) & (inner <= len(rises))] - 1] = True
+    return bool(apart.all())
+
+
+def validate_sorted(storage: dict[str, Any], count: int, size: int) -> str | None:
+    """Why `ptr` and `idx` are no storage for `count` fibers of `size`, or None."""
+    ptr, idx = storage["ptr"], storage["idx"]
+    problem = pointer_problem(ptr, count, {"stored coordinates": len(idx)})
+    if problem is not None:
+        return problem
+    ptr = ptr[: count + 1]
+    idx = idx[: ptr[-1]]
+    if len(idx) and (idx.min() < 0 or idx.max() >= size):
+        return f"stored coordinates must be in 0..{size - 1}"
+    rises = idx[1:] > idx[:-1]
+    return None if is_ascending(ptr, rises) else "stored coordinates must ascend within each fiber"
