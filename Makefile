@@ -20,7 +20,7 @@ run: $(INSTALLED)  ## the main job: run a program
 
 # On all cores, of which `PYTEST_ARGS="-n 0"` takes one; unbuffered, so that a log shows how far it is.
 test: $(INSTALLED)  ## the whole suite
-	$(BIN)/python -u -m pytest -n logical $(PYTEST_ARGS)
+	$(BIN)/python -u -m pytest -n logical --dist worksteal $(PYTEST_ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from finchlang.run.kernel import Kernel
 from finchlang.script.tensors import copy_of
 from finchlang.text.parse import parse_kernel
 
-CASES = min(80, int(os.environ.get("AGREEMENT_CASES", "80")))
+CASES = min(40, int(os.environ.get("AGREEMENT_CASES", "40")))
 
 
 def left_by(case: Elementwise, which: str) -> dict[str, Any]:

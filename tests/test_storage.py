@@ -117,7 +117,7 @@ def test_counters_tell_how_much_of_the_arrays_is_in_use(format: str) -> None:
         if fits(format, A) is None:
             A = np.diag(np.diag(A)) if fits(format, np.diag(np.diag(A))) else np.zeros((3, 3))
         given = {"A": Tensor.from_numpy(A, DENSE), "C": Tensor(format, 3, 3)}
-        kernel.interpret([given[name] for name in kernel.tensors], [])
+        kernel.run_residual([given[name] for name in kernel.tensors], [])
         parts = [part for level in given["C"].storage for part in level.items()]
         counters = tuple(part for part in parts if not isinstance(part[1], np.ndarray))
         lengths = [(name, len(part)) for name, part in parts if isinstance(part, np.ndarray)]
