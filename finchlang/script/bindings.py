@@ -10,7 +10,7 @@ import numpy as np
 from finchlang.script.show import kind_of
 from finchlang.script.values import is_number
 from finchlang.source import FinchError
-from finchlang.syntax import NOTHING, Call, Define, Let, Loop, Node, Variable
+from finchlang.syntax import NOTHING, Call, Define, Let, Literal, Loop, Node, Variable
 from finchlang.tensors.formats import MODES
 from finchlang.text.parse import parse_script
 from finchlang.types import Float64, foreign, promote, type_of_value
@@ -29,9 +29,7 @@ def check_name(name: Any) -> None:
         statements = parse_script(f"{name} = 0").statements
     except FinchError:
         statements = ()
-    if len(statements) != 1 or not isinstance(statements[0], Let):
-        raise FinchError("syntax", f"{name!r} is no name")
-    if statements[0].targets != (Variable(name),):
+    if statements != (Let((Variable(name),), None, Literal(0)),):
         raise FinchError("syntax", f"{name!r} is no name")
 
 

@@ -104,12 +104,9 @@ def assigned_names(node: Node) -> set[str]:
 
 def nodes_below(part: Any) -> Iterator[Node]:
     """The nodes directly below a node, also those in tuples of tuples."""
-    for item in part if isinstance(part, tuple) else _fields(part):
+    parts = part if isinstance(part, tuple) else [getattr(part, f.name) for f in fields(part)]
+    for item in parts:
         if isinstance(item, Node):
             yield item
         elif isinstance(item, tuple):
             yield from nodes_below(item)
-
-
-def _fields(node: Node) -> tuple[Any, ...]:
-    return tuple(getattr(node, f.name) for f in fields(node) if f.name != "span")
