@@ -154,36 +154,35 @@ class AcceptRun(Looplet):
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
-    """What the derived rules `Positions` and `Leapfrog` need to know of spikes in a row: they are at
-    positions start..stop-1 of sorted storage; `coordinate(host, q)` is the
-    coordinate of position q and `tail(host, q, i)` the payload there, `fill` the payload between."""
+class Stored:
+    """What derived rules need to know of steppers over sorted storage: at its positions start..stop-1
+    is something each, without overlaps, and `fill` is the payload between. `here(host)` is the
+    position the stepper is at, and `locate(host, q, i)` the first position from q on that ends at or
+    after coordinate i."""
 
     start: Expr
     stop: Expr
+    fill: Node
+    here: Callable[[Host], Expr]
+    locate: Callable[[Host, Expr, Expr], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Positions(Stored):
+    """For the rules `Positions` and `Leapfrog`, of spikes in a row: `coordinate(host, q)` is the
+    coordinate of position q and `tail(host, q, i)` the payload there."""
+
     coordinate: Callable[[Host, Expr], Expr]
     tail: Callable[[Host, Expr, Expr], Node]
-    fill: Node
-    here: Callable[[Host], Expr]  # where the stepper is now
-    #: locate(host, q, i): the first position from q on at or after coordinate i
-    locate: Callable[[Host, Expr, Expr], Expr]
     are_distinct: bool = True  # no two positions have the same coordinate
 
 
 @dataclass(frozen=True, slots=True)
-class Regions:
-    """What the derived rule `Regions` needs to know of a stepper over a run of fill and then something
-    else: these others are at positions start..stop-1 of sorted storage, and do not overlap;
-    `region(host, q)` gives the first and the last coordinate of what is at position q, and its
-    looplet; `fill` is the payload between."""
+class Regions(Stored):
+    """For the rule `Regions`: `region(host, q)` gives the first and the last coordinate of what is at
+    position q, and its looplet."""
 
-    start: Expr
-    stop: Expr
     region: Callable[[Host, Expr], tuple[Expr, Expr, Node]]
-    fill: Node
-    here: Callable[[Host], Expr]  # where the stepper is now
-    #: locate(host, q, i): the first position from q on that ends at or after coordinate i
-    locate: Callable[[Host, Expr, Expr], Expr]
 
 
 def _same(part: Any) -> Any:
@@ -236,30 +235,34 @@ def rebuild(
                 stride=lambda host: up(stride(host)),
                 body=lambda host: inside(current(host)),
                 last=end(last),
-                positions=positions and _positions(positions, payload, up, down),
-                regions=regions and _regions(regions, inside, payload, up, down),
+                positions=positions and _stored(positions, inside, payload, up, down),
+                regions=regions and _stored(regions, inside, payload, up, down),
                 first=up(first),
             )
     return looplet
 
 
-def _positions(known: Positions, payload: Any, up: Any, down: Any) -> Positions:
-    return replace(
+def _stored(known: Any, inside: Any, payload: Any, up: Any, down: Any) -> Any:
+    """`rebuild` for Positions and Regions."""
+    known = replace(
         known,
-        coordinate=lambda host, q: up(known.coordinate(host, q)),
-        tail=lambda host, q, i: payload(known.tail(host, q, down(i))),
         fill=payload(known.fill),
-        locate=lambda host, q, i: known.locate(host, q, down(i)),
+        locate=lambda host, q, i, locate=known.locate: locate(host, q, down(i)),
     )
+    if isinstance(known, Positions):
+        coordinate, tail = known.coordinate, known.tail
+        return replace(
+            known,
+            coordinate=lambda host, q: up(coordinate(host, q)),
+            tail=lambda host, q, i: payload(tail(host, q, down(i))),
+        )
 
-
-def _regions(known: Regions, inside: Any, payload: Any, up: Any, down: Any) -> Regions:
     def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
-        first, last, body = known.region(host, q)
+        first, last, body = old(host, q)
         return up(first), up(last), inside(body)
 
-    fill, locate = payload(known.fill), lambda host, q, i: known.locate(host, q, down(i))
-    return replace(known, region=region, fill=fill, locate=locate)
+    old = known.region
+    return replace(known, region=region)
 
 
 def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:

@@ -229,11 +229,11 @@ class StepsNest(Nest):
             positions = lp.Positions(
                 first,
                 end,
-                lambda host, q: host.load(ends, q, "i"),
-                lambda host, q, i: child.tail.at(host, q),
                 child.body.at(host, first),
                 lambda host: host.get(cell),
                 lambda host, q, i: host.search(ends, q, end, i),
+                lambda host, q: host.load(ends, q, "i"),
+                lambda host, q, i: child.tail.at(host, q),
             )
         return self.kind(
             seek=lambda host, i: host.set(cell, host.search(ends, host.get(cell), end, i)),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from finchlang.host.fold import add, sub
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Looplet, Positions, Regions, Stepper
+from finchlang.looplets import Lookup, Looplet, Stepper, Stored
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.engine import Machine, State, Step, rule
@@ -87,13 +87,13 @@ def _sole_stepper(term: Node) -> Stepper | None:
     return others[0] if len(others) == 1 and isinstance(others[0], Stepper) else None
 
 
-def skips_gaps(term: Node, looplet: Looplet, known: Positions | Regions) -> bool:
+def skips_gaps(term: Node, looplet: Looplet, known: Stored) -> bool:
     """Whether between the entries of `looplet` nothing is left to do."""
     return simplify(put(term, {id(looplet): known.fill}, consume=True)) == EMPTY
 
 
 def _between(
-    region: tuple[Expr, Expr], state: State, stepper: Stepper, known: Positions | Regions
+    region: tuple[Expr, Expr], state: State, stepper: Stepper, known: Stored
 ) -> tuple[Expr, Expr | None]:
     """The first position of `stepper` at or after the start of a region, and the first after its
     stop; None if the region goes on to the last."""

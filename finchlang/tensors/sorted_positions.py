@@ -107,15 +107,15 @@ class Listed:
         def here(host: Host) -> Expr:
             return host.get(cell)
 
-        known = self.fill, here, self.locate
+        known = self.start, self.stop, self.fill, here, self.locate
         return kind(
             seek=lambda host, i: host.set(cell, self.locate(host, here(host), i)),
             stride=lambda host: self.coordinate(host, here(host)),
             body=lambda host: body(host, here),
             next=lambda host: host.set(cell, following(host, here(host))),
             last=self.last,
-            positions=tail and Positions(self.start, self.stop, self.coordinate, tail, *known),
-            regions=region and Regions(self.start, self.stop, region, *known),
+            positions=tail and Positions(*known, self.coordinate, tail),
+            regions=region and Regions(*known, region),
         )
 
     def then_fill(self, steps: Steps) -> Node:
