@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from finchlang.host import ir
 from finchlang.host.ir import Code, Const, Residual, Stmt, Store
-from finchlang.host.walk import indirect, is_heavy
+from finchlang.host.walk import indirect, is_heavy, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.analysis import (
@@ -275,9 +275,9 @@ class _Function(Polling):
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
             if not is_short and not any(indirect(loop.body)):
                 return ""
-            if is_heavy(loop.body):
+            if any(isinstance(s, ir.For) and s.is_plain for s in walk(loop.body)):
                 return self.module.loop_hint(unroll_disable="i1 1")
-            self.is_wide = True
+            self.is_wide |= not is_heavy(loop.body)
         scatters = any(isinstance(s, Store) for s in indirect(loop.body))
         return self.module.short_loop(is_straight(loop.body), scatters)
 
