@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
-import scipy.sparse
 
 from finchlang.native.foreign import ordered_copies
 from finchlang.native.jit import address_finder
@@ -380,23 +379,20 @@ def describe_other(value: Any) -> Argument | None:
     if type_of_number is not None:
         return Argument(value, type_of_number)
     if is_scipy(value):
+        MAKERS[type(value)] = _describe_matrix
         return _describe_matrix(value)
     if isinstance(value, np.ndarray) and as_tensor(value) is not None:  # of a class of its own
         return ArrayArgument(value)
     return None
 
 
-#: the classes of values that are met most
+#: the classes of values that are met most, with SciPy's as they are met: not everybody has imported it
 MAKERS: dict[type, Callable[[Any], Argument]] = {
     np.ndarray: ArrayArgument,
     Tensor: TensorArgument,
     SwizzledTensor: TensorArgument,
     Scalar: ScalarArgument,
     MaskValue: lambda value: Argument(value, value),
-    scipy.sparse.csc_array: _describe_matrix,
-    scipy.sparse.csr_array: _describe_matrix,
-    scipy.sparse.csc_matrix: _describe_matrix,
-    scipy.sparse.csr_matrix: _describe_matrix,
 }
 
 
