@@ -6,9 +6,11 @@ import gc
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from in_child import in_child
 
 from finchlang import Session
@@ -44,3 +46,16 @@ def test_kernels_of_sessions_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> N
 
     ended = in_child(work, seconds=120)
     assert ended, f"{ended.fault}\n{ended.said}"
+
+
+def test_a_call_keeps_nothing_that_it_was_given() -> None:
+    """Neither arrays nor a matrix's parts: their owner may have them resized, and let them go."""
+    session, A, x = Session(), sp.csc_array(np.eye(5)), np.ones(5)
+    session["A"], session["x"], session["y"] = A, x, np.zeros(5)
+    for _ in range(2):
+        session.run("@finch begin y .= 0; for j = _, i = _; y[i] += A[i, j] * x[j] end end")
+    given = [ref(x), *map(ref, (A, A.data, A.indices, A.indptr))]
+    session["A"] = session["x"] = 0
+    del A, x
+    gc.collect()
+    assert not any(one() is not None for one in given)
