@@ -111,16 +111,17 @@ def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:
     return function(map_children(lambda child: rewrite_bottom_up(function, child), node))
 
 
-#: what `memo` has made
-_memos: list[dict[int, Any]] = []
+#: what empties each of the tables of answers
+FORGETTING: list[Callable[[], None]] = []
 _REMEMBERED = 100_000
 
 
-def memo() -> dict[int, Any]:
-    """A table for answers about nodes by their identity, each with its node, so that no other node
-    can have the same. `forget` empties it."""
-    _memos.append({})
-    return _memos[-1]
+def memo() -> dict[Any, Any]:
+    """A table for answers, which `forget` empties: about nodes by their identity, each with its node,
+    so that no other node can have the same."""
+    known: dict[Any, Any] = {}
+    FORGETTING.append(known.clear)
+    return known
 
 
 def remember(known: dict[int, Any], node: Node, answer: Any) -> None:
@@ -148,9 +149,9 @@ def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
 
 
 def forget() -> None:
-    """Forget all answers about nodes: a program is done with."""
-    for known in _memos:
-        known.clear()
+    """Forget all answers about nodes and expressions: a program is done with."""
+    for clear in FORGETTING:
+        clear()
 
 
 #: statements with statements in them

@@ -87,7 +87,7 @@ def _optimise_briefly(module: Any) -> None:
 
 def _module(source: str, optimised: bool = True) -> Any:
     target_machine()  # initialises LLVM
-    module = llvm.parse_assembly(source)
+    module = llvm.parse_assembly(source, llvm.create_context())
     if optimised:
         optimise = _optimise if source.count("\n") < LARGE else _optimise_briefly
         optimise(module)

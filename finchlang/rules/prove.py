@@ -6,12 +6,13 @@ from functools import lru_cache
 
 from finchlang.host.fold import maximum, minimum, split_sum
 from finchlang.host.ir import Expr, Op, Var
+from finchlang.walk import FORGETTING, memo
 
 _DEPTH = 8
 #: Int64 expressions as (base, constant): their sum; the base of a constant is None
 Sums = tuple[tuple[Expr | None, int], ...]
 #: what was asked before: facts about expressions never change
-_known: dict[tuple[Expr, Expr, int], bool] = {}
+_known: dict[tuple[Expr, Expr, int], bool] = memo()
 _REMEMBERED = 20_000
 
 
@@ -75,6 +76,9 @@ def _facts(expr: Expr | None, whole: str, part: str) -> tuple[Sums, Sums]:
         beyond = tuple(e for e in (bound, expr.definition) if e is not None)
         return _sums(_operands(expr.definition, whole)), _sums(beyond)
     return _sums(_operands(expr, whole)), _sums(_operands(expr, part))
+
+
+FORGETTING.append(_facts.cache_clear)
 
 
 def _sums(exprs: tuple[Expr, ...]) -> Sums:
