@@ -140,15 +140,20 @@ class Analysis:
 
     def _outcome(self, node: Call, chosen: tuple[Outcome, ...]) -> Outcome:
         """What Simplify makes of a call with literals for some of its arguments."""
-        unknown: dict[Node, Value] = {}
+        unknown: list[tuple[Node, Value]] = []  # (the hash of an operand would walk all of it)
+        args: list[Node] = []
         for arg, outcome in zip(node.args, chosen, strict=True):
-            if outcome is None:
+            if outcome is not None:
+                args.append(outcome)
+                continue
+            found = next((value for other, value in unknown if other == arg), None)
+            if found is None:
                 type = type_of(arg)
                 assert type is not None  # or the call would have none
-                unknown.setdefault(arg, Value(Var("any", type)))
-        pairs = zip(node.args, chosen, strict=True)
-        args = tuple(unknown[arg] if outcome is None else outcome for arg, outcome in pairs)
-        result = simplify(Call(node.op, args, span=node.span))
+                found = Value(Var("any", type))
+                unknown.append((arg, found))
+            args.append(found)
+        result = simplify(Call(node.op, tuple(args), span=node.span))
         if not isinstance(result, Literal):
             return None
         if unknown or any(o is not None and o.value is MISSING for o in chosen):
