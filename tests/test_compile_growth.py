@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from every_format import nests
 
 from finchlang.host.passes.pipeline import transform
 from finchlang.host.passes.undo_log import with_undo_log
@@ -18,6 +19,12 @@ from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
 
+MATRIX = parse_format("Dense(SparseList(Element(0.0)))")
+#: every level over lists, and a list over some
+NESTED = [
+    *(f for f in nests("Element(0.0)", 2) if f.endswith("(SparseList(Element(0.0)))")),
+    *(f"SparseList({level}(Element(0.0)))" for level in ("Dense", "RunList", "SparseBlockList")),
+]
 LIST, DENSE = (parse_format(f"{level}(Element(0.0))") for level in ("SparseList", "Dense"))
 
 
@@ -83,3 +90,17 @@ def test_twice_as_many_take_twice_as_long(what: str) -> None:
     make = KERNELS[what]
     calls(*make(4))  # what is kept is there
     assert calls(*make(120)) <= 2.1 * calls(*make(60))
+
+
+@pytest.mark.parametrize("format", NESTED)
+def test_many_nested_operands(format: str) -> None:
+    """What is a fiber or nothing at a coordinate goes on into the loop within, undecided."""
+
+    def of(count: int) -> int:
+        names = [f"A{k}" for k in range(count)]
+        value = " + ".join(f"{n}[i, j]" for n in names)
+        operands = dict.fromkeys(names, parse_format(format))
+        return calls(f"C .= 0; for j = _, i = _; C[i, j] = {value} end", {"C": MATRIX, **operands})
+
+    of(4)
+    assert of(8) <= 3 * of(4)

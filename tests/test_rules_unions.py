@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from both_hosts import Memory, loop_sum
+from every_format import nests
 from level_kernels import result, run, tensor
 from looplet_nests import spikes
 
+from finchlang import Session
 from finchlang.host.print import text
 from finchlang.host.residual import ResidualHost
 from finchlang.looplets import Stepper
@@ -180,3 +182,29 @@ def test_patterns() -> None:
     } | {"C": Tensor("SparseList(Pattern())", 7)}
     found = result("C .= false; for i=_ C[i] = A[i] | B[i] | D[i] | E[i] end", tensors)
     np.testing.assert_array_equal(found, sum(VECTORS[:4]) != 0)
+
+
+NESTED = [f for f in nests("Element(0.0)", 2) if f.endswith("(SparseList(Element(0.0)))")]
+
+
+@pytest.mark.parametrize("format", [*NESTED, "PackBits(Dense(Element(0.0)))"])
+def test_sums_of_nested_formats(format: str) -> None:
+    """Operands without an entry in a column go on as fill, whose memory nobody looks at."""
+    random = np.random.default_rng(1)
+    values = [random.integers(1, 9, (5, 4)) * (random.random((5, 4)) < 0.3) for _ in range(5)]
+    values[2][:, 2] = values[3][:] = 0
+    if "Pinpoint" in format or "Interval" in format:  # one column at most, or a few in a row
+        for value in values:
+            value[:, [0, 1, 3]] = 0
+    session = Session()
+    for name, value in zip("ABDEF", values, strict=True):
+        session[name] = Tensor.from_numpy(value.astype(float), format)
+    session["C"] = Tensor("Dense(SparseList(Element(0.0)))", 5, 4)
+    value = "A[i, j] + B[i, j] * D[i, j] + E[i, j] - F[i, j]"
+    a, b, d, e, f = values
+    expected = a + b * d + e - f
+    session.run(f"@finch begin C .= 0; for j = _, i = _; C[i, j] = {value} end end")
+    np.testing.assert_array_equal(session["C"].to_numpy(), expected)
+    if "Sparse" in format[:6]:
+        stored = (a != 0) | (e != 0) | (f != 0) | ((b != 0) & (d != 0))
+        assert session["C"].countstored() == stored.sum()

@@ -15,9 +15,23 @@ from finchlang.rules.context import accesses_in, bounded, put
 from finchlang.rules.engine import Machine, State, Step
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
-from finchlang.rules.pieces import LONG, selected
-from finchlang.syntax import MISSING, Access, Assign, Call, Literal, Loop, Node, Value, Variable
-from finchlang.tensors.level import READ, Fiber
+from finchlang.rules.one_of import gives_tensors, one_of
+from finchlang.rules.pieces import LONG, MANY, selected
+from finchlang.rules.simplify import simplify
+from finchlang.syntax import (
+    EMPTY,
+    MISSING,
+    Access,
+    Assign,
+    Call,
+    Literal,
+    Loop,
+    Node,
+    Value,
+    Variable,
+    is_empty,
+)
+from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.walk import children
 
 #: what an operand is where each condition holds (no two do), and what otherwise
@@ -37,6 +51,9 @@ class Point(Joint):
         self.values: dict[int, Node] = {}
 
     def step(self) -> Step | None:
+        together = self._as_tensors()
+        if together is not None:
+            return together, self.state
         if self.choices:
             found = [a for a in accesses_in(self.term) if isinstance(a.tensor, Lookup)]
             if any(isinstance(a.indices[-1], (Literal, Value)) for a in found):
@@ -58,6 +75,30 @@ class Point(Joint):
     def _looked_up(self, access: Access) -> Node:
         assert isinstance(access.tensor, Lookup) and self.at is not None
         return access.tensor.body(self.host, self.at)
+
+    def _as_tensors(self) -> Node | None:
+        """The term with operands that are a fiber or fill as tensors for the loops within; None for
+        few of them, or if without one of them nothing is left to do."""
+        payload: dict[int, Node] = {}
+        rest: dict[int, Node] = {}
+        for access in accesses_in(self.term):
+            tensor = access.tensor
+            if len(access.indices) < 2 - gives_tensors(tensor) or access.captured:
+                continue
+            if isinstance(tensor, (Spike, Choice)) and id(tensor) not in payload | rest:
+                is_payload = gives_tensors(tensor)
+                at = None if is_payload else self._coordinate(access)
+                options = self._leaves(tensor, at) if is_payload or at is not None else None
+                found = options and one_of(self.host, *options, at)
+                without = (
+                    put(self.term, {id(tensor): found.fill}, not is_payload) if found else EMPTY
+                )
+                if found and not is_empty(simplify(without)):
+                    (payload if is_payload else rest)[id(tensor)] = found
+        if len(payload) + len(rest) < MANY:
+            return None
+        term: Node = put(put(self.term, payload), rest, consume=True)
+        return term
 
     # what operands are
 
@@ -85,11 +126,11 @@ class Point(Joint):
         return self.known[id(access)][1]
 
     def _coordinate(self, access: Access) -> Expr | None:
-        """The coordinate of an access with one index, if that has a value."""
+        """The coordinate of an access in its last index, if that has a value."""
         match access.indices:
-            case (Literal() | Value() as index,):
+            case (*_, Literal() | Value() as index):
                 return evaluate(index, self.state)
-            case (index,) if index == self.index:
+            case (*_, index) if index == self.index:
                 return self.at
         return None
 
@@ -107,6 +148,10 @@ class Point(Joint):
                 return [], node
             case Lookup() if at is not None:
                 return _leaf(node, at)
+            case TensorLike() if at is None and not (
+                isinstance(node, Fiber) and node.level.is_leaf
+            ):
+                return [], node
             case Thunk() | Fiber() if at is None:
                 return _leaf(node, at)
         return None
@@ -261,7 +306,9 @@ def _leaf(node: Node, at: Expr | None) -> Options | None:
         there = node.body(host, at)
     else:
         there = node.preamble(host)[0] if isinstance(node, Thunk) else node
-    if not isinstance(there, Fiber) or not there.level.is_leaf or there.mode != READ:
+    if isinstance(there, TensorLike) and not (isinstance(there, Fiber) and there.level.is_leaf):
+        return [], node  # for the loops within
+    if not isinstance(there, Fiber) or there.mode != READ:
         return None
     value = there.level.read(host, there)
     return [], value if isinstance(value, Literal) else node

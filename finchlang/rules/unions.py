@@ -9,6 +9,7 @@ from finchlang.rules.context import accesses_in, bounded, find_all, is_at
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.joint_point import Point
 from finchlang.rules.joint_region import Region
+from finchlang.rules.one_of import gives_tensors
 from finchlang.rules.regions import spike as spike_rule
 from finchlang.syntax import Loop, Node
 
@@ -24,6 +25,9 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     nothing but Simplify, which says what the cases of f are (see `cases`)."""
     choices = find_all(term, Choice)
     region = bounded(term)
+    tensors = [c for c in choices if gives_tensors(c)]
+    if tensors:
+        return Point(machine, term, state, tensors).step()
     if region is not None and region[0] is not region[1]:
         assert isinstance(term, Loop)
         wide = [c for c in choices if _is_over(c, term)]
