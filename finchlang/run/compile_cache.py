@@ -24,7 +24,7 @@ from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
-from finchlang.types import TYPES, Type
+from finchlang.types import TYPES, Pair, Type
 from finchlang.walk import walk
 
 
@@ -158,7 +158,7 @@ def _plain(thing: Any, sources: list[Source]) -> Any:
     kind: Any = type(thing)
     if kind in _ATOMS:
         return thing
-    if kind is tuple:
+    if kind is tuple or kind is Pair:
         return tuple([_plain(item, sources) for item in thing])
     if kind is Span:
         return _plain_span(thing, sources)
