@@ -7,9 +7,11 @@ import os
 from typing import Any
 
 import numpy as np
+import pytest
 from elementwise import Elementwise, programs
 from hypothesis import HealthCheck, given, settings
 
+from finchlang import Session
 from finchlang.denote.denotation import denote
 from finchlang.host.verify import check
 from finchlang.run.kernel import Kernel
@@ -39,3 +41,19 @@ def test_all_rules_and_those_of_the_papers_store_the_same_entries(case: Elementw
         np.testing.assert_array_equal(places, expected)
         np.testing.assert_allclose(values, others)
         np.testing.assert_allclose(found[name].to_numpy(), np.asarray(meaning[name]))
+
+
+@pytest.mark.parametrize("summand", ["(B[I[j]] + 0.0) + -2", "(B[I[j]] - 2.0) * n", "B[I[j]] - 2"])
+def test_terms_that_make_up_for_a_fill_store_nothing(summand: str) -> None:
+    stored = []
+    for which in ("all", "paper"):
+        session = Session(engine="interpret", rules=which)
+        session.run("""
+            A = Tensor(SparseByteMap(Element(0.0)), 4)
+            B = Tensor(SparseList(Element(2.0)), 4)
+            I = Tensor(SparseList(Element(1)), 4)
+            n = 3.0
+        """)
+        session.run(f"@finch for j = _, i = 1:4; A[j] += {summand} end")
+        stored.append(session.run("countstored(A)"))
+    assert stored == [0, 0]

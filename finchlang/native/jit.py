@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -27,7 +28,11 @@ from finchlang.tensors import aligned
 _lock = reentrant_lock()
 
 
-def _optimise(module: Any) -> None:
+#: an access to entries of one or two bytes
+_NARROW = re.compile(r"\b(load|store) (volatile )?i(8|16)\b")
+
+
+def _optimise(module: Any, has_narrow: bool) -> None:
     """LLVM's O1 with vectorisers and unrolling.
 
     Measured on one core of a Xeon (AVX-512): milliseconds for passes and code generator.
@@ -42,7 +47,9 @@ def _optimise(module: Any) -> None:
     O1 lacks, global value numbering and jump threading, finds nothing that counts here. Without
     unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of lanes
     (`host/passes/lanes.py`): without it long rows take up to 1.2 times as long. It takes 2 % of the
-    time to compile.
+    time to compile. Not so where entries are narrow: SLP keeps offsets of addresses in a table in which
+    2^63 - 1 and 2^63 - 2 are no keys, and ends the process upon those (LLVM 22); only entries of a
+    byte or two can be so far off, where a loop is left that ends at the greatest number.
 
     A dense inner product of 1000 entries is three times faster interleaved, so only gathering
     loops are not (`emit.py` marks them). An empty module takes 0.4 ms, and 1 ms to generate.
@@ -50,7 +57,7 @@ def _optimise(module: Any) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = True
     options.loop_interleaving = True
-    options.slp_vectorization = True
+    options.slp_vectorization = not has_narrow
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(target_machine(), options)
     _run(builder.getModulePassManager(), module, builder)
@@ -89,8 +96,10 @@ def _module(source: str, optimised: bool = True) -> Any:
     target_machine()  # initialises LLVM
     module = llvm.parse_assembly(source, llvm.create_context())
     if optimised:
-        optimise = _optimise if source.count("\n") < LARGE else _optimise_briefly
-        optimise(module)
+        if source.count("\n") < LARGE:
+            _optimise(module, _NARROW.search(source) is not None)
+        else:
+            _optimise_briefly(module)
     return module
 
 

@@ -11,7 +11,8 @@ from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
-from finchlang.syntax import Access, Assign, Call, Loop, Node, is_missing
+from finchlang.syntax import Access, Assign, Call, Literal, Loop, Node, is_missing
+from finchlang.tensors.level import Fiber
 from finchlang.walk import mentions, walk
 
 
@@ -24,9 +25,10 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     Products around the sum are distributed. Relies on: g is associative and commutative, and n times
     a is one multiple of a, which a is collapsed to; nothing of the target is left to look up, since a
     place is found, and what a level does once it is written is done, for both assignments together;
-    no term may be missing, since a sum with one is missing as a whole. Where there are only lookups
-    the loop stays as it is: it would be no shorter, and sums of small differences are more exact as
-    they are."""
+    no term may be missing, since a sum with one is missing as a whole; what is added to is a scalar, or
+    the terms that are taken apart have no literals, which with a fill could be a sum of nothing, so that
+    nothing is stored. Where there are only lookups the loop stays as it is: it would be no shorter, and
+    sums of small differences are more exact as they are."""
     if not isinstance(term, Loop) or not isinstance(term.body, Assign) or bounded(term) is None:
         return None
     assign = term.body
@@ -39,6 +41,9 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     constant, rest = split_terms(assign.value, group, lambda n: not mentions(n, term.index))
     if constant is None or rest is None:
+        return None
+    has_literals = any(isinstance(n, Literal) for n in walk(constant))
+    if has_literals and isinstance(assign.target.tensor, Fiber):
         return None
     parts = [Assign(assign.target, assign.op, v, span=assign.span) for v in (constant, rest)]
     alone, left = (Loop(term.index, term.extent, part, span=term.span) for part in parts)
