@@ -140,7 +140,9 @@ class AccessGenerator(DataGenerator):
             is_missing = any("~" in i or (" + " in i and "(" not in i) for i in indices)
         if not is_missing or (alone and self.chance(0.3)):
             return text
-        return f"coalesce({text}, {self.literal()})"
+        # of the type of what it stands in for: that of `coalesce` is that of the argument which is there
+        other = "false" if known.type.kind == "bool" else f"{known.type}({self.literal()})"
+        return f"coalesce({text}, {other})"
 
     def mode(self, nest: Nest, known: Known, dim: str) -> str:
         """An index for a mode: of any loop if it may lead out of the dimension."""
