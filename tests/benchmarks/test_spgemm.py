@@ -107,8 +107,8 @@ def graphblas_product(A, B, expected):
 
 
 def pydata_product(A, B, expected):
-    if peers.pydata_sparse is None:
-        return None
+    if peers.pydata_sparse is None or B.nnz < B.shape[1]:
+        return None  # it clears a row of the result for each row of A: minutes where there are many
     left, right = (peers.pydata_sparse.GCXS.from_scipy_sparse(M.tocsr()) for M in (A, B))
     assert abs((left @ right).to_scipy_sparse() - expected).max() <= 1e-12 * abs(expected).max()
     return lambda: left @ right
