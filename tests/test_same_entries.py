@@ -57,3 +57,25 @@ def test_terms_that_make_up_for_a_fill_store_nothing(summand: str) -> None:
         session.run(f"@finch for j = _, i = 1:4; A[j] += {summand} end")
         stored.append(session.run("countstored(A)"))
     assert stored == [0, 0]
+
+
+@pytest.mark.parametrize("kind", ["SparseScalar", "SparseShortCircuitScalar"])
+def test_a_scalar_that_tells_whether_it_was_assigned_is_not_by_such_terms(kind: str) -> None:
+    stored = []
+    for which in ("all", "paper"):
+        session = Session(engine="interpret", rules=which)
+        session.run(f"""
+            A = Tensor(SparseList(Element(0.0)), 2)
+            B = Tensor(SparseList(Element(2.0)), 4)
+            s = {kind}(0.0)
+        """)
+        session.run("""@finch begin
+            A .= 0
+            for k = 1:2
+                s .= 0
+                for i = _; s[] += B[i] - 2 end
+                A[k] = s[]
+            end
+        end""")
+        stored.append(session.run("countstored(A)"))
+    assert stored == [0, 0]

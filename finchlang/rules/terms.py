@@ -10,8 +10,9 @@ from finchlang.looplets import Lookup, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
 from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.expressions import resolve
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
-from finchlang.syntax import Access, Assign, Call, Literal, Loop, Node, is_missing
+from finchlang.syntax import Access, Assign, Call, Literal, Loop, Node, Variable, is_missing
 from finchlang.tensors.level import Fiber
 from finchlang.walk import mentions, walk
 
@@ -25,10 +26,10 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     Products around the sum are distributed. Relies on: g is associative and commutative, and n times
     a is one multiple of a, which a is collapsed to; nothing of the target is left to look up, since a
     place is found, and what a level does once it is written is done, for both assignments together;
-    no term may be missing, since a sum with one is missing as a whole; what is added to is a scalar, or
-    the terms that are taken apart have no literals, which with a fill could be a sum of nothing, so that
-    nothing is stored. Where there are only lookups the loop stays as it is: it would be no shorter, and
-    sums of small differences are more exact as they are."""
+    no term may be missing, since a sum with one is missing as a whole; what is added to is a plain
+    scalar, or the terms that are taken apart have no literals, which with a fill could be a sum of
+    nothing, so that nothing is stored. Where there are only lookups the loop stays as it is: it would be
+    no shorter, and sums of small differences are more exact as they are."""
     if not isinstance(term, Loop) or not isinstance(term.body, Assign) or bounded(term) is None:
         return None
     assign = term.body
@@ -43,11 +44,17 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     if constant is None or rest is None:
         return None
     has_literals = any(isinstance(n, Literal) for n in walk(constant))
-    if has_literals and isinstance(assign.target.tensor, Fiber):
+    if has_literals and not _is_always_stored(assign.target.tensor, state):
         return None
     parts = [Assign(assign.target, assign.op, v, span=assign.span) for v in (constant, rest)]
     alone, left = (Loop(term.index, term.extent, part, span=term.span) for part in parts)
     return left, machine.run(alone, state)
+
+
+def _is_always_stored(tensor: Node, state: State) -> bool:
+    """Whether it is a scalar that does not tell whether it was assigned."""
+    found = resolve(tensor, state) if isinstance(tensor, Variable) else None
+    return isinstance(found, Fiber) and not found.level.is_structured
 
 
 def _may_be_missing(value: Node) -> bool:
