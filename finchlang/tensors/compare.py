@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.types import Int64, Pair, PairType
 
 
 def same_value(a: Expr, b: Expr) -> Expr:
-    """Whether two values are the same to every program: -0.0 is not 0.0, and NaN is NaN."""
+    """Whether two values are the same to a level that merges them: NaN is NaN, and zeros are the
+    same, as arithmetic does not keep their sign (`nsz`)."""
     if isinstance(a.type, PairType):
         return op("and", *(same_value(op(part, a), op(part, b)) for part in Pair._fields))
-    if not a.type.is_float:
-        return compare("eq", a, b)
-    one = const(1.0, a.type)
-    signs = compare("eq", op("copysign", one, a), op("copysign", one, b))
-    nans = op("and", op("isnan", a), op("isnan", b))
-    return op("or", op("and", compare("eq", a, b), signs), nans)
+    equal = compare("eq", a, b)
+    return op("or", equal, op("and", op("isnan", a), op("isnan", b))) if a.type.is_float else equal
 
 
 def each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Expr:

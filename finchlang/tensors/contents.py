@@ -8,14 +8,13 @@ import numpy as np
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
     """For entries sorted by `coordinates` (a row for each mode, the last mode first in the order): a
     number for each, equal for two entries if and only if the subtensors of the first `modes` modes
-    they belong to have the same values (bit by bit) at the same coordinates."""
+    they belong to have the same values (`compare.same_value`) at the same coordinates."""
     if not len(values):
         return np.zeros(0, np.int64)
     parts = [values[name] for name in values.dtype.names or ()] or [values]
     numbers = np.zeros(len(values), np.int64)
     for part in parts:
-        bits = np.ascontiguousarray(part).view(f"u{part.dtype.itemsize}")
-        own = np.unique(bits, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        own = np.unique(part, return_inverse=True)[1].reshape(-1).astype(np.int64)
         numbers = numbers * len(values) + own
     if modes == 0:
         return numbers
