@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.session import Session
-from finchlang.source import FinchError
+from finchlang.source import FinchError, Note
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar
 from finchlang.types import Pair
@@ -32,13 +32,15 @@ PARTS = {
 @dataclass
 class Comparison:
     """What running a script under all semantics gave: `errors` has what each ended with, if it did;
-    `differences` has a line for each name that they do not agree on; `report` is for people.
+    `differences` has a line for each name that they do not agree on; `notes` are those of the
+    kernels; `report` is for people.
     """
 
     engines: tuple[str, ...]
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     errors: dict[str, FinchError] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     @property
     def agrees(self) -> bool:
@@ -59,6 +61,7 @@ def compare(
     args: Sequence[str] = (),
     engines: tuple[str, ...] = SEMANTICS,
     rules: str = "all",
+    workspaces: bool = True,
 ) -> Comparison:
     """Run a script under each of `engines` and compare every variable it leaves.
 
@@ -66,7 +69,7 @@ def compare(
     """
     found = Comparison(engines)
     for engine in engines:
-        session = Session(engine, rules, output=lambda _: None, args=args)
+        session = Session(engine, rules, lambda _: None, args, workspaces=workspaces)
         try:
             session.run(text, name)
             values = {n: session[n] for n in session.names()}
@@ -74,6 +77,7 @@ def compare(
             values = {"the error": error.kind}
             found.errors[engine] = error
         found.results[engine] = values
+        found.notes = session.notes or found.notes
     for name in sorted(set().union(*found.results.values())):
         groups = _agreeing(name, found.results, tolerance)
         if len(groups) > 1:

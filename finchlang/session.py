@@ -19,7 +19,7 @@ from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
-from finchlang.source import FinchError, Span
+from finchlang.source import FinchError, Note, Span
 from finchlang.syntax import KernelNode, Node, Yield
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
@@ -29,6 +29,9 @@ INPUT = "<input>"
 
 #: how many kernels are known, those that were used last
 SITES = 256
+
+#: how many notes are kept, the last ones
+NOTES = 256
 
 ENGINES = ("native", "interpret", "residual", "denote", "check")
 
@@ -41,6 +44,9 @@ class Observer:
 
     def kernel(self, event: KernelEvent) -> None:
         """A kernel was compiled, or found on disk, for formats it had not been run on before."""
+
+    def note(self, note: Note) -> None:
+        """A kernel that was compiled is noteworthy, and this has not been told before."""
 
     def rule(self, applied: Applied) -> None:
         """The interpreter applied a rule."""
@@ -82,7 +88,9 @@ class Session:
     """A running script world: variables, and kernels compiled so far.
 
     `engine` is one of ENGINES (`check` normalises kernels without running them); `rules` is "all"
-    or "paper" (no derived rules); `output` is what printing writes to.
+    or "paper" (no derived rules); `output` is what printing writes to. `workspaces=False` makes
+    updates across the order of their loops errors, where workspaces are inserted otherwise. `notes`
+    tell of kernels that were compiled, in order, the last of them.
     """
 
     def __init__(
@@ -92,11 +100,13 @@ class Session:
         output: Callable[[str], Any] | None = None,
         args: Sequence[str] = (),
         observer: Observer | None = None,
+        workspaces: bool = True,
     ):
         if engine not in ENGINES:
             raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
-        self.engine, self.rules = engine, rules
+        self.engine, self.rules, self.workspaces = engine, rules, workspaces
         self.observer = observer or Observer()
+        self.notes: list[Note] = []
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
         evaluator = Checker if engine == "check" else Evaluator
@@ -159,7 +169,7 @@ class Session:
     def _site(self, node: KernelNode) -> CallSite:
         site = self._sites.pop(id(node), None)
         if site is None:
-            site = CallSite(node, self.rules)
+            site = CallSite(node, self.rules, self.workspaces)
             if len(self._sites) >= SITES:
                 del self._sites[next(iter(self._sites))]
         self._sites[id(node)] = site  # the last used is the last
@@ -203,6 +213,10 @@ class Session:
     def _compiled(self, site: CallSite, formats: Formats) -> KernelAtSite:
         made = KernelAtSite(site, formats)
         self.observer.kernel(KernelEvent(made.node, made.kernel))
+        for note in made.kernel.notes:
+            if note not in self.notes:  # another one of the same text, for other formats
+                self.notes = [*self.notes[1 - NOTES :], note]
+                self.observer.note(note)
         if self.engine == "native":
             made.kernel.prepare()
         return made

@@ -1,4 +1,4 @@
-"""Source texts, spans in them, and the one family of errors a user meets."""
+"""Source texts, spans in them, notes, and the one family of errors a user meets."""
 
 from __future__ import annotations
 
@@ -59,6 +59,23 @@ class Span:
         return Span(self.source, self.line, self.column, other.end_line, other.end_column)
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the user should know of a program that is in order, and its place."""
+
+    message: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        """`name:line:column: note: message`."""
+        return f"{located(self.span)}note: {self.message}"
+
+
+def located(span: Span | None) -> str:
+    """`name:line:column: `, which a message at a place begins with."""
+    return f"{span.source.name}:{span.line}:{span.column}: " if span is not None else ""
+
+
 class FinchError(Exception):
     """The user's fault: a kind, a message in the user's terms, the place, and how to go on.
 
@@ -85,14 +102,10 @@ class FinchError(Exception):
 
     def render(self) -> str:
         """`name:line:column: kind error: message`, the source line with carets, and the hint."""
-        head = f"{self.kind} error: {self.message}"
-        lines = []
-        if self.span is None:
-            lines.append(head)
-        else:
-            span = self.span
+        span = self.span
+        lines = [f"{located(span)}{self.kind} error: {self.message}"]
+        if span is not None:
             text = span.source.line(span.line)
-            lines.append(f"{span.source.name}:{span.line}:{span.column}: {head}")
             stop = span.end_column if span.end_line == span.line else len(text) + 1
             width = max(1, stop - span.column)
             gutter = f"{span.line} | "

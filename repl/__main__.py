@@ -24,6 +24,7 @@ from .report import (
     NobodyReads,
     flush,
     report,
+    tell,
     unwritten,
     write,
 )
@@ -90,6 +91,12 @@ def _parser() -> ArgumentParser:
         for operand, what in operands:
             sub.add_argument(operand, metavar=operand.upper(), help=what)
         sub.add_argument("args", metavar="ARGS", nargs="*", help="what the script finds in ARGS")
+        sub.add_argument(
+            "--no-workspaces",
+            dest="workspaces",
+            action="store_false",
+            help="make updates across the order of their loops errors",
+        )
         sub.set_defaults(command=function)
         return sub
 
@@ -165,7 +172,7 @@ def _tolerance(text: str) -> float:
 
 def prompt(options: Namespace) -> int:
     """`finch`: the prompt at a terminal, or whatever standard input holds."""
-    session = Session(output=write)
+    session = Session(output=write, observer=views.Notes())
     if sys.stdin is None:
         return SUCCESS
     return converse(session, BANNER) if sys.stdin.isatty() else read_all(session, sys.stdin)
@@ -173,13 +180,14 @@ def prompt(options: Namespace) -> int:
 
 def run(options: Namespace) -> int:
     """`finch run FILE`."""
-    Session(options.engine, options.rules, write, options.args).run_file(options.file)
+    choices = options.engine, options.rules, write, options.args, views.Notes()
+    Session(*choices, options.workspaces).run_file(options.file)
     return SUCCESS
 
 
 def check(options: Namespace) -> int:
     """`finch check FILE`: silent if all is well and every kernel was reached."""
-    for span in _look(options, "check").unchecked:
+    for span in _look(options, "check", views.Notes()).unchecked:
         place = f"{options.file}:{span.line}:{span.column}" if span else options.file
         print(f"{place}: this kernel is not reached without running others", file=sys.stderr)
     return SUCCESS
@@ -228,7 +236,10 @@ def diff(options: Namespace) -> int:
     """`finch diff FILE`: which of the four semantics agree on the file's data."""
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
     text = read_script(options.file)
-    comparison = agreement.compare(text, options.file, args=options.args, **chosen)
+    choices = {"args": options.args, "workspaces": options.workspaces}
+    comparison = agreement.compare(text, options.file, **chosen, **choices)
+    for note in comparison.notes:
+        tell(note)
     if comparison.agrees and comparison.errors:  # the program is wrong, and all say so
         raise comparison.errors[comparison.engines[-1]]
     print(comparison.report)
@@ -238,7 +249,8 @@ def diff(options: Namespace) -> int:
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
     """Run the file with an observer; what the script itself prints is left out."""
     rules = getattr(options, "rules", "all")
-    session = Session(engine, rules, lambda text: None, options.args, observer)
+    choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
+    session = Session(*choices)
     session.run_file(options.file)
     return session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from finchlang.source import FinchError
+from finchlang.source import FinchError, Note
 
 SUCCESS = 0
 USER_ERROR = 1
@@ -39,6 +39,12 @@ def flush() -> None:
 
 def unwritten(error: OSError) -> FinchError:
     return FinchError("I/O", f"cannot write to standard output: {error.strerror}")
+
+
+def tell(note: Note) -> None:
+    """Write a note to standard error."""
+    flush()  # what was printed before it comes before it
+    print(note, file=sys.stderr)
 
 
 def report(error: BaseException) -> int:

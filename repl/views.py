@@ -10,8 +10,18 @@ from finchlang.host.ir import Expr
 from finchlang.host.print import text as listing
 from finchlang.rules.engine import Applied, Kind
 from finchlang.session import KernelEvent, Observer
+from finchlang.source import Note
 from finchlang.syntax import Loop, Node
 from finchlang.text.print import pretty
+
+from .report import tell
+
+
+class Notes(Observer):
+    """The notes, on standard error (`finch run`, `finch check`, the prompt)."""
+
+    def note(self, note: Note) -> None:
+        tell(note)
 
 
 class Passes(Observer):

@@ -317,13 +317,14 @@ def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
     class Differs:
         agrees = False
         errors = ()
-        report = "native differs"
+        report, notes = "native differs", ()
 
     seen = []
     monkeypatch.setattr(agreement, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
     assert main(["diff", spmv, "one", "--tolerance", "0.5"]) == 1
     assert capsys.readouterr().out == "native differs\n"
-    assert seen == [((SPMV, spmv), {"args": ["one"], "tolerance": 0.5})]
+    options = {"args": ["one"], "workspaces": True, "tolerance": 0.5}
+    assert seen == [((SPMV, spmv), options)]
 
 
 # ------------------------------------------------------------------------------------ the process

@@ -14,6 +14,7 @@ from finchlang.normalize.order import check_order
 from finchlang.normalize.scopes import scopes
 from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
+from finchlang.source import Note
 from finchlang.syntax import Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.types import Type
@@ -40,7 +41,7 @@ class Normalized:
     `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
     tensors the program needs for itself, which `Kernel` makes; `formats`: the format of every
     free name, as stored (Level) or as a number (Type); `yields`: the script names a `return` hands
-    back.
+    back; `notes` and `decisions` as in Context.
     """
 
     program: Node
@@ -48,6 +49,8 @@ class Normalized:
     yields: tuple[str, ...]
     workspaces: dict[str, Level]
     formats: dict[str, Level | Type]
+    notes: tuple[Note, ...] = ()
+    decisions: tuple[tuple[str, str], ...] = ()
 
 
 def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
@@ -59,13 +62,16 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
     check_normal_form(program, context)
 
 
-def normalize(program: Node, formats: dict[str, Format]) -> Normalized:
+def normalize(
+    program: Node, formats: dict[str, Format], insert_workspaces: bool = True
+) -> Normalized:
     """`program` in Finch Normal Form. `formats` has for each name free in it the format of the
-    tensor, or the type of the number, that is bound to it in the script.
+    tensor, or the type of the number, that is bound to it in the script. `insert_workspaces` as in
+    Context.
 
     Raises FinchError of kind unknown name, type, dimension, life cycle, access order or syntax.
     """
-    context = Context(dict(formats))
+    context = Context(dict(formats), insert_workspaces)
     for _, stage in stages(program, context):
         program = stage
     stored: dict[str, Level | Type] = {
@@ -77,4 +83,6 @@ def normalize(program: Node, formats: dict[str, Format]) -> Normalized:
         for name, known in stored.items()
         if isinstance(known, Level) and name in used and name not in context.workspaces
     }
-    return Normalized(program, tensors, context.yields, dict(context.workspaces), stored)
+    workspaces, yields = dict(context.workspaces), context.yields
+    told = tuple(context.notes), tuple(context.decisions)
+    return Normalized(program, tensors, yields, workspaces, stored, *told)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from finchlang.algebra import FAMILIES, OPERATORS
-from finchlang.source import Span
+from finchlang.source import Note, Span
 from finchlang.syntax import Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
@@ -38,9 +38,14 @@ class Context:
     the kernel needs for itself (`workspace_of` finds a tensor's); `yields` are the script names a
     `return` hands back; `originals` has what the user called a binder that was renamed; `taken` are
     the names `fresh` must not make, and `last` the number it gave last to each stem.
+
+    `insert_workspaces` says whether updates across the order of their loops go through workspaces, or
+    are errors; `notes` tell the user of what may surprise; `decisions` what each pass decided, by its
+    name, and why.
     """
 
     formats: dict[str, Format]
+    insert_workspaces: bool = True
     tensors: dict[str, str] = field(default_factory=dict)
     workspaces: dict[str, Level] = field(default_factory=dict)
     workspace_of: dict[str, str] = field(default_factory=dict)
@@ -48,6 +53,8 @@ class Context:
     originals: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     last: dict[str, int] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    decisions: list[tuple[str, str]] = field(default_factory=list)
 
     def reserve(self, program: Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""

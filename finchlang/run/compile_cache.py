@@ -1,7 +1,7 @@
 """What is kept of a compiled kernel between runs, so that it is ready without being normalised and
 staged again: found by all that determines its residual program.
 
-The key is the program as it was parsed, with the span of each node, the formats, the rules, and (by
+The key is the program as it was parsed, with the span of each node, the formats, the choices, and (by
 `key_of`) this package's sources. The entry says how to call the kernel and where its object code
 is. That is kept by the residual program: a kernel that has only moved within its file is staged
 again, but not compiled.
@@ -20,7 +20,7 @@ from finchlang.host.passes.undo_log import Log, UndoLog
 from finchlang.native.abi import Failure, Layout
 from finchlang.native.cache import key_of
 from finchlang.normalize import Format, Normalized
-from finchlang.source import FinchError, Source, Span
+from finchlang.source import FinchError, Note, Source, Span
 from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
@@ -32,7 +32,8 @@ from finchlang.walk import walk
 class Signature:
     """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
     the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
-    tensors and workspaces that it writes, and `renewed` those of them that it makes anew."""
+    tensors and workspaces that it writes, and `renewed` those of them that it makes anew; `notes` as
+    in `Normalized`."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
@@ -40,6 +41,7 @@ class Signature:
     numbers: tuple[str, ...]
     changed: frozenset[str]
     renewed: frozenset[str]
+    notes: tuple[Note, ...]
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
         """The tensors' and the workspaces' formats, given those of the script's names."""
@@ -63,6 +65,7 @@ def signature_of(normalized: Normalized, program: Node, formats: dict[str, Forma
         tuple(n for n, t in known.items() if isinstance(t, Type) and n in used),
         frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
         frozenset(),
+        normalized.notes,
     )
     anew = renewed(program, signature.levels(formats))
     return Signature(**{**vars(signature), "renewed": frozenset(anew)})
@@ -134,14 +137,15 @@ class CacheKey:
 
 
 def cache_key(
-    program: Node, formats: dict[str, Format], rules: str, cache: DiskCache | None
+    program: Node, formats: dict[str, Format], choices: tuple[Any, ...], cache: DiskCache | None
 ) -> CacheKey | None:
-    """The key of a kernel; None if it has something in it that no key tells."""
+    """The key of a kernel, compiled as `choices` say; None if it has something in it that no key
+    tells."""
     if cache is None:
         return None
     sources: list[Source] = []
     try:
-        parts = (_plain(program, sources), _plain(tuple(formats.items()), sources), rules)
+        parts = (_plain(program, sources), _plain(tuple(formats.items()), sources), choices)
     except TypeError:
         return None
     return CacheKey(cache, key_of("entry", repr(parts)), sources)
@@ -206,6 +210,7 @@ def _encoded(entry: CacheEntry, sources: list[Source]) -> dict[str, Any]:
         "workspaces": {name: str(level) for name, level in signature.workspaces.items()},
         **{name: list(getattr(signature, name)) for name in ("yields", "numbers")},
         **{name: sorted(getattr(signature, name)) for name in ("changed", "renewed")},
+        "notes": [[note.message, numbers(note.span)] for note in signature.notes],
         "name": layout.name,
         **{name: types(getattr(layout, name)) for name in ("buffers", "inputs", "outputs")},
         **{name: list(getattr(layout, name)) for name in ("written", "grown", "procedures")},
@@ -225,12 +230,14 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
     def types(names: list[str]) -> tuple[Type, ...]:
         return tuple([TYPES[name] for name in names])
 
-    def failure(kind: str, message: str, values: list[str], span: list[int] | None) -> Failure:
-        if span is None:
-            return Failure(kind, message, types(values))
-        number, line, column, end_line, end_column = span
-        own = Span(sources[number], line, column, end_line, end_column)
-        return Failure(kind, message, types(values), own)
+    def span(numbers: list[int] | None) -> Span | None:
+        if numbers is None:
+            return None
+        source, line, column, end_line, end_column = numbers
+        return Span(sources[source], line, column, end_line, end_column)
+
+    def failure(kind: str, message: str, values: list[str], place: list[int] | None) -> Failure:
+        return Failure(kind, message, types(values), span(place))
 
     signature = Signature(
         dict(given["tensors"]),
@@ -239,6 +246,7 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
         tuple(given["numbers"]),
         frozenset(given["changed"]),
         frozenset(given["renewed"]),
+        tuple([Note(message, span(place)) for message, place in given["notes"]]),
     )
     layout = Layout(
         given["name"],

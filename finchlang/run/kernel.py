@@ -54,17 +54,24 @@ KERNELS = 8
 class Kernel:
     """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in
     order, `numbers` those of the script numbers; `written` says which of the tensors it changes;
-    `yields` are the script names that it hands back.
+    `yields` are the script names that it hands back, `notes` what the user should know of it.
 
     One that was compiled before is found on disk, and is normalised and staged only if somebody
     wants to see that. Raises FinchError of kind unknown name, type, dimension, life cycle or access
     order.
     """
 
-    def __init__(self, program: Node, formats: dict[str, Format], which_rules: str = "all"):
+    def __init__(
+        self,
+        program: Node,
+        formats: dict[str, Format],
+        which_rules: str = "all",
+        workspaces: bool = True,
+    ):
         self.source, self.formats, self.which_rules = program, formats, which_rules
+        self.insert_workspaces = workspaces
         self._cache = default_cache()
-        self._key = cache_key(program, formats, which_rules, self._cache)
+        self._key = cache_key(program, formats, (which_rules, workspaces), self._cache)
         self._entry = self._key.recall() if self._key is not None else None
         self.signature = self._entry.signature if self._entry is not None else self._signature()
         signature, changed = self.signature, self.signature.changed
@@ -73,13 +80,14 @@ class Kernel:
         self.tensors = tuple(signature.tensors.values())
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
         self.numbers, self.yields = signature.numbers, signature.yields
+        self.notes = signature.notes
         self._inputs = {n: Var(n, formats[n]) for n in self.numbers}  # type: ignore[arg-type]
         self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
 
     @cached_property
     def normalized(self) -> Normalized:
         """The program in normal form."""
-        return normalize(self.source, self.formats)
+        return normalize(self.source, self.formats, self.insert_workspaces)
 
     @cached_property
     def program(self) -> Node:
@@ -91,7 +99,7 @@ class Kernel:
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
-        return list(stages(self.source, Context(dict(self.formats))))
+        return list(stages(self.source, Context(dict(self.formats), self.insert_workspaces)))
 
     def run_rules(self, host: Host, tracer: Tracer | None) -> None:
         """Run the rules on the program, over the memory of its tensors."""
@@ -228,8 +236,8 @@ class Kernel:
 class CallSite:
     """A kernel where it stands in a script, and what it was compiled to there."""
 
-    def __init__(self, node: KernelNode, which_rules: str):
-        self.node, self.which_rules = node, which_rules
+    def __init__(self, node: KernelNode, which_rules: str, workspaces: bool):
+        self.node, self.which_rules, self.workspaces = node, which_rules, workspaces
         nodes = list(walk(node.program))
         called = {id(n.op) for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
@@ -289,7 +297,8 @@ class KernelAtSite:
         named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
         self.node = masked(site.node, named)
         stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
-        kernel = self.kernel = Kernel(self.node.program, stored, site.which_rules)
+        choices = site.which_rules, site.workspaces
+        kernel = self.kernel = Kernel(self.node.program, stored, *choices)
         names = list(site.variables)
         self._tensors = [names.index(name) for name in kernel.tensors]
         self._numbers = [names.index(name) for name in kernel.numbers]
