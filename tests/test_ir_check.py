@@ -26,6 +26,7 @@ GOOD: list[Residual] = [
     samples.appended(),
     library.search(Int32),
     library.sort(Int32),
+    library.sort_by(Int64, Int32),
     library.power(Int64),
 ]
 
@@ -37,6 +38,7 @@ def test_good_residuals_are_accepted(residual: Residual) -> None:
 
 x, y, c = Var("x", Int64), Var("y", Int64), Cell("c", Int64)
 data, floats = Buffer("data", Int32), Buffer("floats", Float64)
+more, wide = Buffer("more", Int32), Buffer("wide", Int64)
 condition = Var("b", Bool)
 set_c, get_c = ir.Set(c, ONE), ir.Get(x, c)
 EMPTY = Code(())
@@ -74,6 +76,13 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
     ("searched in data is Int64", [ir.Search(x, data, ZERO, ONE, ONE)]),
     ("not of integers", [ir.Search(x, floats, ZERO, ONE, const(1.0))]),
     ("not of integers", [ir.Sort(floats, ZERO, ONE)]),
+    ("floats is searched or sorted", [ir.SortBy(data, more, ZERO, ONE, floats, ONE)]),
+    ("data is no scratch to sort data", [ir.SortBy(data, data, ZERO, ONE, more, ONE)]),
+    ("data is no scratch to sort wide", [ir.SortBy(wide, data, ZERO, ONE, more, ONE)]),
+    ("by data", [ir.SortBy(data, more, ZERO, ONE, data, ONE)]),
+    ("the bound of wide is Bool", [ir.SortBy(data, more, ZERO, ONE, wide, TRUE)]),
+    ("the stop of a sort of data is Bool", [ir.SortBy(data, more, ZERO, TRUE, wide, ONE)]),
+    ("unknown buffer other", [ir.SortBy(data, more, ZERO, ONE, Buffer("other", Int32), ONE)]),
     ("unknown kind of error: sad", [ir.Fail("sad", "", ())]),
     ("1 values for the message '{} {}'", [ir.Fail("type", "{} {}", (ONE,))]),
     ("uses x", [ir.Fail("type", "{}", (x,))]),
@@ -90,7 +99,7 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
 @pytest.mark.parametrize("message, statements", BAD, ids=[f"{k}" for k in range(len(BAD))])
 def test_bad_residuals_are_refused(message: str, statements: list[ir.Stmt]) -> None:
     inputs = () if ir.Let(condition, TRUE).variable in _bound(statements) else (condition,)
-    residual = Residual("bad", (data, floats), inputs, (), Code(tuple(statements)))
+    residual = Residual("bad", (data, floats, more, wide), inputs, (), Code(tuple(statements)))
     with pytest.raises(Bug) as caught:
         check(residual)
     assert message in str(caught.value) and "residual bad" in str(caught.value)

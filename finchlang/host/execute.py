@@ -205,6 +205,30 @@ class ExecutingHost:
         self.steps["sort"] += 1 + max(0, high - low)
         self.arrays[buffer][low:high].sort()
 
+    def sort_by(
+        self,
+        numbers: Buffer,
+        scratch: Buffer,
+        start: Expr,
+        stop: Expr,
+        keys: Buffer,
+        bound: Expr,
+    ) -> None:
+        low, high, above = self.evaluate(start), self.evaluate(stop), self.evaluate(bound)
+        self.steps["sort_by"] += 1 + max(0, high - low)
+        if low >= high:
+            return
+        if low < 0 or high > min(len(self.arrays[numbers]), len(self.arrays[scratch])):
+            raise Bug(f"sort {numbers.name}[{low}:{high}] of {len(self.arrays[numbers])}")
+        part, table = self.arrays[numbers][low:high], self.arrays[keys]
+        if part.min() < 0 or part.max() >= len(table):
+            raise Bug(f"{numbers.name}[{low}:{high}] are not all below {len(table)}")
+        own = table[part]
+        if own.min() < 0 or own.max() >= above:
+            raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
+        part[:] = part[np.argsort(own, kind="stable")]
+        self.arrays[scratch][low:high] = 0
+
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:
@@ -250,6 +274,8 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
             host.perform_search(variable, buffer, start, stop, key)
         case ir.Sort(buffer, start, stop):
             host.sort(buffer, start, stop)
+        case ir.SortBy(buffer, scratch, start, stop, keys, bound):
+            host.sort_by(buffer, scratch, start, stop, keys, bound)
         case ir.Fail(kind, message, values, span):
             host.fail(kind, message, values, span)
         case _:

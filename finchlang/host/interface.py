@@ -67,6 +67,18 @@ class Host(Protocol):
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
         """Sort buffer[start .. stop - 1]."""
 
+    def sort_by(
+        self,
+        numbers: Buffer,
+        scratch: Buffer,
+        start: Expr,
+        stop: Expr,
+        keys: Buffer,
+        bound: Expr,
+    ) -> None:
+        """Sort numbers[start .. stop - 1] by their keys, where n has keys[n] in 0..bound - 1, and
+        equal ones stay in their order; `scratch`, with room for `stop`, is undefined afterwards."""
+
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:

@@ -315,6 +315,20 @@ class Sort(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class SortBy(Stmt):
+    """Sort buffer[start .. stop - 1] by keys[n] for each n of them, each in 0..bound - 1; those of
+    equal keys stay in their order. `scratch`, of the same type and with room for `stop` entries, is
+    undefined afterwards. All three are of integers."""
+
+    buffer: Buffer
+    scratch: Buffer
+    start: Expr
+    stop: Expr
+    keys: Buffer
+    bound: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Fail(Stmt):
     """Stop with an error of `kind`; `message` has a `{}` for each of `values`."""
 

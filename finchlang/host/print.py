@@ -128,10 +128,14 @@ class Listing:
                 return f"fill({self.name(buffer)}, {bounds}, {self.expr(value)})"
             case ir.Sort(buffer, start, stop):
                 return f"sort({self.name(buffer)}, {self.expr(start)}, {self.expr(stop)})"
+            case ir.SortBy(buffer, scratch, start, stop, keys, bound):
+                arrays = f"{self.name(buffer)}, {self.name(scratch)}"
+                range, by = f"{self.expr(start)}, {self.expr(stop)}", self.name(keys)
+                return f"sort_by({arrays}, {range}, {by}, {self.expr(bound)})"
             case ir.Search(variable, buffer, start, stop, key):
                 args = ", ".join(self.expr(e) for e in (start, stop, key))
-                bound = f"{self.name(variable)}: {variable.type}"
-                return f"{bound} = search({self.name(buffer)}, {args})"
+                result = f"{self.name(variable)}: {variable.type}"
+                return f"{result} = search({self.name(buffer)}, {args})"
             case ir.Fail(kind, message, values):
                 extra = "".join(f", {self.expr(v)}" for v in values)
                 return f"fail({kind!r}, {message!r}{extra})"

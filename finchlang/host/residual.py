@@ -128,6 +128,17 @@ class ResidualHost:
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
         self._emit(ir.Sort(buffer, start, stop))
 
+    def sort_by(
+        self,
+        numbers: Buffer,
+        scratch: Buffer,
+        start: Expr,
+        stop: Expr,
+        keys: Buffer,
+        bound: Expr,
+    ) -> None:
+        self._emit(ir.SortBy(numbers, scratch, start, stop, keys, bound))
+
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:

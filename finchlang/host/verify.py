@@ -23,7 +23,7 @@ def check(residual: Residual) -> None:
     - every variable is bound exactly once, before it is used, and used only in its scope;
     - the arguments and results of operations have the types that OPS says;
     - conditions are Bool; indices, sizes and bounds are Int64; what is stored or set has the type
-      of the buffer or cell; Search and Sort are on integers;
+      of the buffer or cell; Search, Sort and SortBy are on integers;
     - every buffer is one of `residual.buffers`; a cell is set on every way to where it is read,
       output cells on every way to the end;
     - a Fail is of a known kind, with a `{}` for each value.
@@ -110,7 +110,9 @@ class _Checker:
         if self.known is not None and cell not in self.known:
             self.fail(f"{what} reads {cell}, which may not be set")
 
-    def range(self, statement: ir.Fill | ir.Search | ir.Sort | ir.For, what: str) -> None:
+    def range(
+        self, statement: ir.Fill | ir.Search | ir.Sort | ir.SortBy | ir.For, what: str
+    ) -> None:
         self.expr(statement.start, Int64, f"the start of {what}")
         self.expr(statement.stop, Int64, f"the stop of {what}")
 
@@ -201,6 +203,13 @@ class _Checker:
             case ir.Sort(buffer):
                 self.integers(buffer)
                 self.range(statement, f"a sort of {buffer}")
+            case ir.SortBy(buffer, scratch, _, _, keys, bound):
+                for array in (buffer, scratch, keys):
+                    self.integers(array)
+                if scratch.type is not buffer.type or len({buffer, scratch, keys}) < 3:
+                    self.fail(f"{scratch} is no scratch to sort {buffer} by {keys}")
+                self.range(statement, f"a sort of {buffer}")
+                self.expr(bound, Int64, f"the bound of {keys}")
             case ir.Fail(kind, message, values):
                 self.failure(kind, message, values)
                 self.known = None

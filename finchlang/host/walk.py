@@ -19,6 +19,7 @@ from finchlang.host.ir import (
     Load,
     Op,
     Sort,
+    SortBy,
     Stmt,
     Store,
     Var,
@@ -74,12 +75,35 @@ def rewrite(code: Code, change: Callable[[Stmt], Iterable[Stmt]]) -> Code:
 
 def is_heavy(code: Code) -> bool:
     """Whether one run of `code` may take long: it has a loop, or works on a range."""
-    return any(isinstance(s, (While, For, Fill, Sort)) for s in walk(code))
+    return any(isinstance(s, (While, For, Fill, Sort, SortBy)) for s in walk(code))
 
 
 def touches(statement: Stmt, buffer: Buffer) -> bool:
     """Whether `statement`, or one nested in it, uses `buffer`."""
-    return any(getattr(s, "buffer", None) is buffer for s in walk(Code((statement,))))
+    return any(uses(s, buffer) for s in walk(Code((statement,))))
+
+
+def uses(statement: Stmt, buffer: Buffer) -> bool:
+    """Whether `statement` itself uses `buffer`."""
+    return any(used is buffer for used in arrays(statement))
+
+
+def written(statement: Stmt) -> tuple[Buffer, ...]:
+    """The buffers whose entries `statement` itself changes."""
+    match statement:
+        case Store(buffer) | Fill(buffer) | Sort(buffer):
+            return (buffer,)
+        case SortBy(buffer, scratch):
+            return buffer, scratch
+    return ()
+
+
+def arrays(statement: Stmt) -> tuple[Buffer, ...]:
+    """The buffers that `statement` itself uses."""
+    if isinstance(statement, SortBy):
+        return statement.buffer, statement.scratch, statement.keys
+    buffer = getattr(statement, "buffer", None)
+    return () if buffer is None else (buffer,)
 
 
 def variables(expr: Expr) -> set[Var]:

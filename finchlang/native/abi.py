@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.host.ir import Fail, Fill, Grow, Residual, Search, Sort, Store
+from finchlang.host.ir import Buffer, Fail, Grow, Residual, Search, Sort, SortBy
 from finchlang.host.passes.undo_log import UndoLog
-from finchlang.host.walk import walk
+from finchlang.host.walk import walk, written
 from finchlang.native.library import procedure_name
 from finchlang.source import Span
 from finchlang.types import Type
@@ -84,19 +84,19 @@ def layout_of(residual: Residual, undo_log: UndoLog = NO_LOG) -> Layout:
     """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
     statements = tuple(walk(residual.body))
 
-    def touched(*kinds: type[Store | Fill | Sort | Grow]) -> tuple[int, ...]:
-        found = {s.buffer for s in statements if isinstance(s, kinds)}
-        return tuple(k for k, b in enumerate(residual.buffers) if b in found)
+    def numbers(found: Iterable[Buffer]) -> tuple[int, ...]:
+        chosen = set(found)
+        return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
 
     failures = (s for s in statements if isinstance(s, Fail))
-    called = (s for s in statements if isinstance(s, (Grow, Search, Sort)))
+    called = (s for s in statements if isinstance(s, (Grow, Search, Sort, SortBy)))
     return Layout(
         residual.name,
         tuple(b.type for b in residual.buffers),
         tuple(v.type for v in residual.inputs),
         tuple(c.type for c in residual.outputs),
-        touched(Store, Fill, Sort),
-        touched(Grow),
+        numbers(b for s in statements for b in written(s)),
+        numbers(s.buffer for s in statements if isinstance(s, Grow)),
         tuple(
             Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
         ),

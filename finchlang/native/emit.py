@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from finchlang.host import ir
 from finchlang.host.ir import Code, Const, Residual, Stmt, Store
-from finchlang.host.walk import indirect, is_heavy, walk
+from finchlang.host.walk import arrays, indirect, is_heavy, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.analysis import (
@@ -79,14 +79,14 @@ class _Function(Polling):
         return self.finish(f"define i32 @entry(ptr noalias %slots){attributes}", f"ret i32 {OK}")
 
     def procedure(self, linkage: str = "") -> str:
-        """A procedure of the library: its buffer, if it has one, and its inputs are arguments, the
-        result is its output or, if it has none, a status."""
+        """A procedure of the library: its buffers, which never overlap, and its inputs are arguments,
+        the result is its output or, if it has none, a status."""
         residual = self.residual
         self.is_procedure = True
         arguments = []
-        for buffer in residual.buffers:
-            self.arrays[buffer] = Array("%data")
-            arguments.append("ptr %data")
+        for number, buffer in enumerate(residual.buffers):
+            self.arrays[buffer] = Array(f"%data{number}")
+            arguments.append(f"ptr noalias %data{number}")
         for number, variable in enumerate(residual.inputs):
             arguments.append(f"{llvm_type(variable.type)} %input{number}")
             self.bind(variable, f"%input{number}")
@@ -152,7 +152,7 @@ class _Function(Polling):
                 self.emit_fill(statement)
             case ir.Search():
                 self.emit_search(statement)
-            case ir.Sort():
+            case ir.Sort() | ir.SortBy():
                 self.emit_sort(statement)
             case ir.Fail():
                 self.emit_fail(statement)
@@ -356,7 +356,7 @@ class _Function(Polling):
         at_first = f"[ {first}, %{before} ], [ {first}, %{probe} ]"
         self.bind(statement.variable, self.new(f"phi i64 {at_first}, [ {found}, %{far} ]"))
 
-    def emit_sort(self, statement: ir.Sort) -> None:
+    def emit_sort(self, statement: ir.Sort | ir.SortBy) -> None:
         first, stop = self.value(statement.start), self.value(statement.stop)
         sort, end = self.labels("sort", "end")
         length = self.new(f"sub i64 {stop}, {first}")
@@ -365,9 +365,13 @@ class _Function(Polling):
         self.spend(length)
         name = library.procedure_name(statement)
         effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
-        self.module.declare("i32", name, "ptr, i64, i64", f"nounwind {effects}")
-        data = self.data(statement.buffer)
-        status = self.new(f"call i32 @{name}(ptr {data}, i64 {first}, i64 {stop})")
+        arguments = [f"ptr {self.data(buffer)}" for buffer in arrays(statement)]
+        arguments += [f"i64 {first}", f"i64 {stop}"]
+        if isinstance(statement, ir.SortBy):
+            arguments.append(f"i64 {self.value(statement.bound)}")
+        kinds = ", ".join(argument.split()[0] for argument in arguments)
+        self.module.declare("i32", name, kinds, f"nounwind {effects}")
+        status = self.new(f"call i32 @{name}({', '.join(arguments)})")
         raised = self.new(f"icmp ne i32 {status}, {OK}")
         self.choose(raised, self.leave(INTERRUPTED), end, cold=True)
         self.start(end)

@@ -1,7 +1,7 @@
 """The procedures that native kernels call: what they are named, and those that are written in the
 host language itself.
 
-`search` and `sort` are compiled on their own, once for each type: with them inside, a kernel that
+`search`, `sort` and `sortby` are compiled on their own, once for each type: with them inside, a kernel that
 sorts would take 25 ms longer to compile. So is `grow`, which is LLVM's own text and would take 3 ms
 in each kernel that grows. `power` is small, and good to inline.
 """
@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import cache, reduce
 
 from finchlang.host.fold import FALSE, ZERO, const, op
-from finchlang.host.ir import Buffer, Cell, Expr, Grow, Residual, Search, Sort
+from finchlang.host.ir import Buffer, Cell, Expr, Grow, Residual, Search, Sort, SortBy
 from finchlang.host.residual import ResidualHost
+from finchlang.native.radix_sort import sort_by
 from finchlang.types import TYPES, Bool, Int32, Int64, Type
 
 #: Ranges of up to this many entries are sorted by counting, and the scratch memory of every
@@ -30,17 +31,19 @@ _WINDOW = 16
 GROW = "grow"
 
 
-def procedure_name(statement: Grow | Search | Sort) -> str:
+def procedure_name(statement: Grow | Search | Sort | SortBy) -> str:
     """The name of the procedure that does what `statement` says; it is compiled on its own."""
     if isinstance(statement, Grow):
         return GROW
-    return f"{type(statement).__name__.lower()}_{statement.buffer.type}"
+    keys = f"_{statement.keys.type}" if isinstance(statement, SortBy) else ""
+    return f"{type(statement).__name__.lower()}_{statement.buffer.type}{keys}"
 
 
 def procedure(name: str) -> Residual:
     """The procedure of a name that `procedure_name` gives, in the host language."""
-    kind, _, type = name.partition("_")
-    return {"search": search, "sort": sort}[kind](TYPES[type])
+    kind, *types = name.split("_")
+    make = {"search": search, "sort": sort, "sortby": sort_by}[kind]
+    return make(*(TYPES[type] for type in types))
 
 
 @cache

@@ -23,7 +23,7 @@ from finchlang.host.ir import (
     Var,
     While,
 )
-from finchlang.host.walk import variables, walk
+from finchlang.host.walk import arrays, variables, walk
 from finchlang.types import Type
 
 #: what an accumulation by each operator may begin with; its parts may be combined in any order
@@ -73,16 +73,17 @@ class _Facts:
     def __init__(self, loop: For):
         self.direct = {id(s) for s in loop.body.statements}
         self.changing = changing(loop)
-        self.users: defaultdict[Buffer | Cell | None, list[Stmt]] = defaultdict(list)
+        self.users: defaultdict[Buffer | Cell, list[Stmt]] = defaultdict(list)
         self.uses: defaultdict[Var, list[Expr]] = defaultdict(list)
         for statement in walk(loop.body):
-            self.users[_target(statement)].append(statement)
+            for target in _targets(statement):
+                self.users[target].append(statement)
             for expr in _expressions(statement):
                 for variable in variables(expr):
                     self.uses[variable].append(expr)
 
     def accumulation(self, before: Load | Get) -> Accumulation | None:
-        users = self.users[_target(before)]
+        users = self.users[_targets(before)[0]]
         if len(users) != 2 or users[0] is not before or id(users[1]) not in self.direct:
             return None
         after = users[1]
@@ -110,9 +111,9 @@ def changing(loop: For | While) -> set[Var]:
     return {s.variable for s in statements if isinstance(s, (Let, Load, Get, Search, For))}
 
 
-def _target(statement: Stmt) -> Buffer | Cell | None:
+def _targets(statement: Stmt) -> tuple[Buffer | Cell, ...]:
     """What `statement` reads or writes."""
-    return getattr(statement, "buffer", None) or getattr(statement, "cell", None)
+    return (statement.cell,) if isinstance(statement, (Get, Set)) else arrays(statement)
 
 
 def uses(code: Code, variable: Var) -> list[Expr]:
@@ -123,7 +124,7 @@ def uses(code: Code, variable: Var) -> list[Expr]:
 
 def _expressions(statement: Stmt) -> Iterator[Expr]:
     """The expressions that stand in `statement`, not those in the code nested in it."""
-    for name in ("expr", "index", "value", "condition", "start", "stop", "key", "size"):
+    for name in ("expr", "index", "value", "condition", "start", "stop", "key", "size", "bound"):
         if isinstance(expr := getattr(statement, name, None), Expr):
             yield expr
     yield from getattr(statement, "values", ())

@@ -34,6 +34,7 @@ from finchlang.host.ir import (
 from finchlang.host.passes.accumulation import uses
 from finchlang.host.passes.groups import in_groups
 from finchlang.host.walk import indirect, instance, is_heavy, nested, rewrite, walk
+from finchlang.host.walk import uses as uses_array
 from finchlang.types import Int64
 
 #: How many steps are taken at a time, and arrays of how many entries are privatised.
@@ -83,12 +84,12 @@ def _is_only_summed(loop: Stmt, buffer: Buffer) -> bool:
     outer = Code((loop,))
     codes = [code for s in walk(outer) for code in nested(s)]
     pairs = [pair for code in codes for pair in _pairs(code, buffer)]
-    count = sum(getattr(s, "buffer", None) is buffer for s in walk(outer))
+    count = sum(uses_array(s, buffer) for s in walk(outer))
     return count == 2 * len(pairs) and all(_is_sum(outer, *pair) for pair in pairs)
 
 
 def _pairs(code: Code, buffer: Buffer) -> Iterator[tuple[Stmt, Stmt]]:
-    own = [s for s in code.statements if getattr(s, "buffer", None) is buffer]
+    own = [s for s in code.statements if uses_array(s, buffer)]
     return zip(own[::2], own[1::2], strict=False)
 
 

@@ -32,12 +32,13 @@ from finchlang.host.ir import (
     Op,
     Residual,
     Sort,
+    SortBy,
     Stmt,
     Store,
     Var,
     While,
 )
-from finchlang.host.walk import nested, rewrite, walk
+from finchlang.host.walk import nested, rewrite, walk, written
 from finchlang.types import Int64, UInt8
 
 #: The epochs of calls are 1 to this one; then `touched` is to be cleared, and they begin again.
@@ -92,7 +93,7 @@ def with_undo_log(residual: Residual) -> tuple[Residual, UndoLog]:
         logs.append(Log(residual.buffers.index(array), *numbers, size))
 
     def noted(statement: Stmt) -> list[Stmt]:
-        if isinstance(statement, (Store, Fill, Sort)) and statement.buffer in writers:
+        if isinstance(statement, (Store, Fill)) and statement.buffer in writers:
             return [*writers[statement.buffer].before(statement), statement]
         return [statement]
 
@@ -117,7 +118,7 @@ class _Writer:
         self.at, self.was = Buffer(f"{array}_at", Int64), Buffer(f"{array}_was", array.type)
         self.size = Var(f"{array}_size", Int64) if grows else None
 
-    def before(self, statement: Store | Fill | Sort) -> list[Stmt]:
+    def before(self, statement: Store | Fill) -> list[Stmt]:
         """Note what `statement` is about to change."""
         if isinstance(statement, Store):
             note = self._note(statement.index)
@@ -164,8 +165,8 @@ def scattered(residual: Residual) -> list[Buffer]:
                     stored.add(buffer)
                 case Grow(buffer) if in_loop:
                     others.add(buffer)
-                case Sort(buffer):
-                    others.add(buffer)
+                case Sort() | SortBy():
+                    others.update(written(statement))
                 case Fill(buffer) if in_loop or not in_branch:  # else it is for memory that is new
                     others.add(buffer)
             is_loop = isinstance(statement, While) or (
