@@ -21,6 +21,7 @@ from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.source import FinchError, Note, Span
 from finchlang.syntax import KernelNode, Node, Yield
+from finchlang.tensors.level import Level
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
 
@@ -65,6 +66,16 @@ class KernelEvent:
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation, with the pass's name."""
         return self.compiled.passes()
+
+    @property
+    def workspaces(self) -> dict[str, Level]:
+        """The tensors that the kernel makes for itself."""
+        return self.compiled.signature.workspaces
+
+    @property
+    def decisions(self) -> tuple[tuple[str, str], ...]:
+        """What each pass of normalisation decided and why, with the pass's name."""
+        return self.compiled.normalized.decisions
 
     @property
     def residual(self) -> Any:

@@ -110,6 +110,8 @@ def _parser() -> ArgumentParser:
     command("check", check, "check a file's syntax and its kernels without running a kernel")
     normalize_ = command("normalize", look, "show each kernel after each pass of normalisation")
     normalize_.set_defaults(view=views.Passes)
+    explain_ = command("explain", look, "show what each pass decided for each kernel, and why")
+    explain_.set_defaults(view=views.Explanations)
     trace_ = command("trace", trace, "show each rule the interpreter applies, by its name")
     trace_.add_argument("--count", action="store_true", help="only totals, and the host's steps")
     trace_.add_argument(
@@ -139,7 +141,7 @@ def _parser() -> ArgumentParser:
     diff_.add_argument(
         "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
     )
-    for sub in (run_, trace_, residual_, llvm_, asm_, show_):
+    for sub in (run_, explain_, trace_, residual_, llvm_, asm_, show_):
         sub.add_argument(
             "--rules",
             type=_rules,
@@ -194,7 +196,7 @@ def check(options: Namespace) -> int:
 
 
 def look(options: Namespace) -> int:
-    """`finch normalize`, `residual`, `llvm` or `asm`: each kernel when it first runs."""
+    """`finch normalize`, `explain`, `residual`, `llvm` or `asm`: each kernel when it first runs."""
     _look(options, "native", options.view())
     return SUCCESS
 

@@ -8,11 +8,14 @@ from finchlang.host.execute import ExecutingHost
 from finchlang.host.growth import GrowingHost
 from finchlang.host.ir import Expr
 from finchlang.host.print import text as listing
+from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Applied, Kind
+from finchlang.rules.table import RULES
 from finchlang.session import KernelEvent, Observer
 from finchlang.source import Note
-from finchlang.syntax import Loop, Node
+from finchlang.syntax import KernelNode, Loop, Node, Variable
 from finchlang.text.print import pretty
+from finchlang.walk import walk
 
 from .report import tell
 
@@ -25,18 +28,47 @@ class Notes(Observer):
 
 
 class Passes(Observer):
-    """Each kernel after each pass (`finch normalize`)."""
+    """Each kernel after each pass, with the workspaces it has by then: a script for its tensors (`finch
+    normalize`)."""
 
     def kernel(self, event: KernelEvent) -> None:
         print(_title(event))
         before = ""
         for name, program in event.passes:
-            text = pretty(program)
+            used = {n.name for n in walk(program) if isinstance(n, Variable)}
+            lines = [
+                f"{n} = Tensor({', '.join([str(level), *['0'] * level.order])})"
+                for n, level in event.workspaces.items()
+                if n in used
+            ]
+            text = "\n".join([*lines, pretty(KernelNode(program))])
             print(f"# {name}" if text != before else f"# {name}: the same")
             if text != before:
                 print(text)
             before = text
         print()
+
+
+class Explanations(Observer):
+    """What each pass decided for each kernel and why, and how often each derived rule was applied when
+    it was staged (`finch explain`)."""
+
+    def kernel(self, event: KernelEvent) -> None:
+        print(_title(event))
+        formats = [("formats", f"`{n}`: {format}") for n, format in event.compiled.formats.items()]
+        told = ""
+        for name, what in [*formats, *event.decisions, *self.derived(event)]:
+            if name != told:
+                print(name)
+            print(f"    {what}")
+            told = name
+        print()
+
+    def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
+        counts: Counter[str] = Counter()
+        event.stage(ResidualHost(), lambda applied: counts.update([applied.name]))
+        derived = [r.name for r in RULES if r.is_derived and counts[r.name]]
+        return [("derived rules", f"{name}: {counts[name]}") for name in derived]
 
 
 class Residuals(Observer):

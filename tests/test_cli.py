@@ -17,7 +17,7 @@ from finchlang.agreement import SEMANTICS as ENGINES
 from finchlang.repl.__main__ import main
 from finchlang.rules.table import RULES
 from finchlang.source import Bug, FinchError
-from finchlang.text.parse import parse_kernel
+from finchlang.text.parse import parse_script
 
 SPMV = """\
 A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0])
@@ -240,7 +240,7 @@ def test_normalize_shows_programs_that_parse(spmv: str, capsys) -> None:
     assert len(names) == len(set(names)) >= 5
     for name, program in zip(names, programs, strict=True):
         assert name.endswith(": the same") == (not program.strip())
-        parse_kernel(program.strip() or "s[] = 0")
+        parse_script(program)
     shown = [program for program in programs if program.strip()]
     assert "@freeze(y)" not in shown[0] and "@freeze(y)" in shown[-1]
 

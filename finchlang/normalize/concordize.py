@@ -121,8 +121,15 @@ class _Concordize:
             index: Any = indices[mode]
             outer = max(outer, *map(self.depth, settings(node.tensor, mode)), outer)
             if not isinstance(index, Index) or self.depths[index.name] <= outer:
-                index = self.bind(index, outer, indices[:mode], innermost)
+                x, index = index, self.bind(index, outer, indices[:mode], innermost)
                 indices[mode] = index
+                why = (
+                    "across the order of its loops" if isinstance(x, Index) else "at an expression"
+                )
+                loop = f"`for {index.name} = {pretty(x)}:{pretty(x)}` is inserted"
+                self.context.decide(
+                    "concordize", f"`{pretty(node)}` is {why} in `{pretty(x)}`: {loop}"
+                )
             outer = self.depths[index.name]
         if all(new is old for new, old in zip(indices, node.indices, strict=True)):
             return node

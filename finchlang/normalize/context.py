@@ -69,6 +69,11 @@ class Context:
         self.taken.add(name)
         return name
 
+    def decide(self, name: str, what: str) -> None:
+        """Note a decision of the pass `name`; one that is made at several places is noted once."""
+        if (name, what) not in self.decisions:
+            self.decisions.append((name, what))
+
     def level(self, name: str) -> Level:
         """The format of the tensor `name`, as it is stored."""
         found = self.formats[name]

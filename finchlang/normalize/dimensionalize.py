@@ -98,6 +98,7 @@ class _Rebuild:
             message = f"could not resolve the dimension of index `{shown}`"
             raise FinchError("dimension", message, index.span, f"write `for {shown} = 1:n`")
         self.check_agreement(f"index `{shown}`", parts)
+        self.decide(f"`{shown}` runs over", node.extent, parts)
         for part in parts:
             for name in sorted(self.unseen(part, facts.visible)):
                 message = (
@@ -124,6 +125,7 @@ class _Rebuild:
             parts = self.resolve.declared(facts, mode, node.tensor.span)
             what = f"dimension {mode + 1} of `{self.context.shown(facts.name)}`"
             self.check_agreement(what, parts)
+            self.decide(f"{what} is", node.dims[mode] if node.dims else None, parts)
             usable = tuple(
                 p for p in parts if self.is_stable(p) and not self.unseen(p, facts.visible)
             )
@@ -134,6 +136,13 @@ class _Rebuild:
             else:
                 dims.append(self.late_dimension(what, parts, facts))
         return replace(node, dims=tuple(dims))
+
+    def decide(self, what: str, written: Node | None, parts: Parts) -> None:
+        """Note which extents meet in `what`, unless the program says so itself."""
+        first, *others = map(pretty, parts)
+        agreeing = f", which must agree with {' and '.join(others)}" if others else ""
+        if parts != (written,):
+            self.context.decide("dimensionalize", f"{what} {first}{agreeing}")
 
     def late_dimension(self, what: str, parts: Parts, facts: Declared) -> Extent:
         """One of `parts` that has its value where the tensor is declared, if not before: it reads

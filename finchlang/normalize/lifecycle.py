@@ -111,7 +111,7 @@ class _Lifecycle:
             done += self.step(s, tensors, visible)
         for tensor in tensors.values():
             if tensor.mode == UPDATE:
-                done += self.freeze(tensor, None)
+                done += self.freeze(tensor, None, "at the end of its scope")
         result = block(*(self.inside(s, visible) if given else s for s, given in done))
         return replace(result, span=node.span) if isinstance(result, Block) else result
 
@@ -122,7 +122,9 @@ class _Lifecycle:
         if isinstance(node, (Declare, Freeze, Thaw)):
             for name in _uses(node):  # what a declaration reads
                 if (read := tensors.get(name)) is not None and read.mode == UPDATE:
-                    yield from self.freeze(read, node.span)
+                    yield from self.freeze(
+                        read, node.span, f"before it is read at {place(node.span)}"
+                    )
             tensor = tensors.get(node.tensor.name)
             if tensor is None:
                 raise self.outside(node.tensor.name, node.span, visible)
@@ -135,9 +137,10 @@ class _Lifecycle:
                 continue
             self.check_uses(name, use, tensor)
             if use.reads and tensor.mode == UPDATE:
-                yield from self.freeze(tensor, node.span)
+                why = f"before it is read at {place(use.reads[0].span)}"
+                yield from self.freeze(tensor, node.span, why)
             if use.updates and tensor.mode == READ:
-                yield from self.thaw(tensor, None)
+                yield from self.thaw(tensor, None, place(use.updates[0][0].span))
             if use.updates:
                 if self.is_initial(tensor, use.updates):
                     self.initial.add(id(use.updates[0][0]))
@@ -153,7 +156,8 @@ class _Lifecycle:
         if isinstance(node, Declare):
             self.check_visible(node, visible)
             if tensor.mode == UPDATE:
-                yield from self.freeze(tensor, node.span)
+                why = f"before it is declared again at {place(node.span)}"
+                yield from self.freeze(tensor, node.span, why)
             tensor.mode, tensor.declared, tensor.is_updated = UPDATE, node, False
             yield node, True
         elif isinstance(node, Freeze):
@@ -165,21 +169,38 @@ class _Lifecycle:
                 raise FinchError("life cycle", f"`{name}` is being updated already", node.span)
             yield from self.thaw(tensor, node.span)
 
-    def freeze(self, tensor: _Tensor, span: Span | None) -> Iterator[tuple[Node, bool]]:
+    def decide(self, what: str) -> None:
+        self.context.decide("lifecycle", what)
+
+    def freeze(
+        self, tensor: _Tensor, span: Span | None, why: str = ""
+    ) -> Iterator[tuple[Node, bool]]:
+        if why:
+            self.decide(f"`{self.context.shown(tensor.name)}` is frozen {why}")
         if tensor.workspace is not None:
             for s in tensor.workspace.leave(span):
                 yield s, False
         yield Freeze(Variable(tensor.name, span=span), span=span), False
         tensor.mode, tensor.declared, tensor.workspace = READ, None, None
 
-    def thaw(self, tensor: _Tensor, span: Span | None) -> Iterator[tuple[Node, bool]]:
-        tensor.mode = UPDATE
-        if any(level.is_sequential for level in self.context.level(tensor.name).levels()):
+    def thaw(
+        self, tensor: _Tensor, span: Span | None, where: str = ""
+    ) -> Iterator[tuple[Node, bool]]:
+        """Begin updates in place: by a thaw, or those that are made at `where` without one."""
+        tensor.mode, format = UPDATE, self.context.level(tensor.name)
+        how = "it is thawed"
+        if any(level.is_sequential for level in format.levels()):
             tensor.workspace = Workspace(self.context, tensor.name)
             for s in tensor.workspace.enter(span):
                 yield s, False
+            work = tensor.workspace.name
+            how = f"by way of `{work}`, {self.context.level(work)}, since {format} takes one order only"
         else:
             yield Thaw(Variable(tensor.name, span=span), span=span), False
+        if where:
+            self.decide(
+                f"`{self.context.shown(tensor.name)}` is updated in place at {where}: {how}"
+            )
 
     def is_initial(self, tensor: _Tensor, updates: list[tuple[Assign, tuple[Loop, ...]]]) -> bool:
         """Whether `updates` are one assignment, the first since the declaration, that comes to each
