@@ -381,8 +381,36 @@ class Macro(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule(Node):
+    """`@schedule name(args...)` before a kernel: a rewriting of its program. Of the arguments, indices
+    are Indexes (also new ones), lists of them Groups."""
+
+    name: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy(Node):
+    """`@workspace tensor policy=... capacity=...` before a kernel: how a workspace for the tensor is
+    to work. What is not said is "" or 0."""
+
+    tensor: Variable
+    policy: str = ""
+    capacity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated(Node):
+    """The program of a kernel with the annotations that stand before it. They change how it runs, not
+    what it means."""
+
+    annotations: tuple[Node, ...]
+    program: Node
+
+
+@dataclass(frozen=True, slots=True)
 class KernelNode(Node):
-    """`@finch stmt`: a Finch program inside a script."""
+    """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations."""
 
     program: Node
 

@@ -16,7 +16,10 @@ KEYWORDS = (
     *("let", "return", "while"),
 )
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
-MACROS = ("@finch", "@time", "@assert", "@freeze", "@thaw", "@declare", "@mode", "@__DIR__")
+MACROS = (
+    *("@finch", "@schedule", "@workspace", "@time", "@assert"),
+    *("@freeze", "@thaw", "@declare", "@mode", "@__DIR__"),
+)
 
 
 class FinchLexer(RegexLexer):

@@ -24,6 +24,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,
     Access,
+    Annotated,
     Assign,
     Block,
     Call,
@@ -52,6 +53,8 @@ def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
     and ranges, none of which is changed. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
+    if isinstance(program, Annotated):  # annotations do not change what it means
+        program = program.program
     program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
     Denotation(arrays, program, environment).run(program, environment, ())

@@ -15,7 +15,7 @@ from finchlang.normalize.scopes import scopes
 from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
 from finchlang.source import Note
-from finchlang.syntax import Node, Variable
+from finchlang.syntax import Annotated, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.types import Type
 from finchlang.walk import walk
@@ -55,6 +55,8 @@ class Normalized:
 
 def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
     """The program after each pass, with the pass's name; the checks run at the end."""
+    if isinstance(program, Annotated):
+        context.annotations, program = program.annotations, program.program
     for name, function in PASSES:
         program = function(program, context)
         yield name, program

@@ -11,6 +11,7 @@ from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     MISSING,
     NOTHING,
+    Annotated,
     Break,
     Call,
     Colon,
@@ -35,14 +36,15 @@ from finchlang.syntax import (
     Variable,
     While,
 )
-from finchlang.text.kernel_builder import SPELLINGS, KernelBuilder, nodes
+from finchlang.text.annotation_builder import AnnotationBuilder
+from finchlang.text.kernel_builder import SPELLINGS, nodes
 from finchlang.text.literals import STRING_PART, closing, escaped, number, pair, typed_literal
 from finchlang.types import named_type
 
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}
 
 
-class Builder(KernelBuilder):
+class Builder(AnnotationBuilder):
     """One method a rule (or alias) of `grammar/finch.lark`, and a token where it is an operand.
 
     The rules of expressions and of the script stratum; those of the kernel stratum are inherited.
@@ -273,4 +275,10 @@ class Builder(KernelBuilder):
         return Macro("assert", args, span=self.over(parts))
 
     def kernel(self, parts: list) -> Node:
-        return KernelNode(self.finished(parts[1]), span=self.over(parts))
+        *annotations, finch, program = parts
+        span = self.at(finch).to(program.span)
+        whole = self.finished(program)
+        if annotations:
+            given = [a for line in annotations if isinstance(line, tuple) for a in line]
+            whole = Annotated(self.annotations(given, whole), whole, span=span)
+        return KernelNode(whole, span=span)

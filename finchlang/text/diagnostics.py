@@ -12,7 +12,7 @@ from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Literal, Node
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
-SCRIPT_MACROS = ("@finch", "@time", "@assert", "@__DIR__")
+SCRIPT_MACROS = ("@finch", "@schedule", "@workspace", "@time", "@assert", "@__DIR__")
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
 CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
@@ -184,6 +184,9 @@ def _end(here: _Unexpected) -> FinchError | None:
         return None
     line, column = token.end_line or 1, token.end_column or 1
     span = Span(here.source, line, column, line, column + 1)
+    if {t.type for t in here.tokens} & {"SCHEDULE", "WORKSPACE"}:
+        message = "an annotation stands before `@finch`, in a line of its own"
+        return Incomplete("syntax", message, span)
     if not isinstance(last, Token):
         return FinchError(
             "syntax", "the statement ends too early", span, _expectation(here.expected)
@@ -219,6 +222,8 @@ def _operand(here: _Unexpected) -> FinchError | None:
 def _expectation(expected: set[str]) -> str | None:
     if expected >= {"NAME", "NUMBER"}:
         return "an expression is expected"
+    if "FINCH" in expected:
+        return "the kernel of the annotation is expected: `@finch`"
     for terminal, sign in (("RPAR", ")"), ("RBRACK", "]"), ("RCURLY", "}"), ("ELSE_COLON", ":")):
         if terminal in expected:
             return f"`{sign}` is expected"

@@ -278,19 +278,19 @@ def _statement(node: Node, bound: frozenset[str]) -> Any:
             return Loop(index, _extent(extent, bound), inner, span=node.span)
         case Define(variable, value, body):
             inner = _statement(body, bound - {variable.name})
-            return Define(variable, _expression(value, bound), inner, span=node.span)
+            return Define(variable, expression(value, bound), inner, span=node.span)
         case Sieve(condition, body):
             inner = _statement(body, bound)
-            return Sieve(_expression(condition, bound), inner, span=node.span)
+            return Sieve(expression(condition, bound), inner, span=node.span)
         case Block(statements):
             return Block(tuple(_statement(s, bound) for s in statements), span=node.span)
         case Assign(target, op, value):
-            access = _expression(target, bound)
-            op = _expression(op, bound)
-            return Assign(access, op, _expression(value, bound), span=node.span)
+            access = expression(target, bound)
+            op = expression(op, bound)
+            return Assign(access, op, expression(value, bound), span=node.span)
         case Declare(tensor, init, dims):
             extents = tuple(_extent(d, bound) for d in dims)
-            return Declare(tensor, _expression(init, bound), extents, span=node.span)
+            return Declare(tensor, expression(init, bound), extents, span=node.span)
         case _:
             return node  # freeze, thaw, return
 
@@ -298,16 +298,16 @@ def _statement(node: Node, bound: frozenset[str]) -> Any:
 def _extent(node: Node, bound: frozenset[str], is_slice: bool = False) -> Node:
     """An expression where a range may stand; that of a slice may have a step."""
     if not isinstance(node, Range):
-        return node if isinstance(node, Dimensionless) else _expression(node, bound)
+        return node if isinstance(node, Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
         hint = "only a slice has one, as in `A[(1:2:9)(i)]`"
         raise syntax_error("a range in a kernel has no step", node.span, hint)
-    start, stop = _expression(node.start, bound), _expression(node.stop, bound)
-    step = None if node.step is None else _expression(node.step, bound)
+    start, stop = expression(node.start, bound), expression(node.stop, bound)
+    step = None if node.step is None else expression(node.step, bound)
     return Extent(start, stop, step, span=node.span)
 
 
-def _expression(node: Node, bound: frozenset[str]) -> Any:
+def expression(node: Node, bound: frozenset[str]) -> Any:
     match node:
         case Literal():
             return node
@@ -322,17 +322,17 @@ def _expression(node: Node, bound: frozenset[str]) -> Any:
             return _access(node, tensor, indices, bound)
         case Call(op, args):
             if op in _TABLE_5:
-                return _expression(_wrapper(node, _TABLE_5[op]), bound)
+                return expression(_wrapper(node, _TABLE_5[op]), bound)
             known = named_type(args[0].name) if args and isinstance(args[0], Variable) else None
             if known is not None:
-                return _expression(_of_type(node, known), bound)
+                return expression(_of_type(node, known), bound)
             _check_modifier(op, args, node)
             is_window = op == Variable("window")
             args = tuple(_extent(a, bound, is_window) for a in args)
             if isinstance(op, Range):
                 op = _extent(op, bound, is_slice=True)
             elif not isinstance(op, Variable):
-                op = _expression(op, bound)
+                op = expression(op, bound)
             return Call(op, args, span=node.span)
         case Range():
             hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
@@ -392,7 +392,7 @@ def _access(node: Node, tensor: Node, indices: tuple[Node, ...], bound: frozense
             message = f"`{tensor.name}` is a loop's index here, not a tensor"
             raise syntax_error(message, tensor.span)
     elif isinstance(tensor, Call):
-        tensor = _expression(tensor, bound)
+        tensor = expression(tensor, bound)
     else:
         hint = "an access is written `A[i, j]`"
         raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
@@ -400,4 +400,4 @@ def _access(node: Node, tensor: Node, indices: tuple[Node, ...], bound: frozense
         if isinstance(index, Colon):
             hint = "a kernel computes element by element: write a loop over an index"
             raise syntax_error("`:` is not an index of kernels", index.span, hint)
-    return Access(tensor, tuple(_expression(i, bound) for i in indices), span=node.span)
+    return Access(tensor, tuple(expression(i, bound) for i in indices), span=node.span)

@@ -12,6 +12,7 @@ import numpy as np
 from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, Switch
 from finchlang.syntax import (
     Access,
+    Annotated,
     Assign,
     Block,
     Break,
@@ -37,9 +38,11 @@ from finchlang.syntax import (
     Mode,
     Node,
     Parametric,
+    Policy,
     Range,
     Return,
     Rows,
+    Schedule,
     Script,
     Sieve,
     Subscript,
@@ -329,6 +332,20 @@ def _time(node: Macro) -> list[str]:
     return [_macro(node)[0]]
 
 
+def _kernel(node: KernelNode) -> list[str]:
+    program = node.program
+    if not isinstance(program, Annotated):
+        return _headed("@finch ", program)
+    annotations = [line for a in program.annotations for line in _lines(a)]
+    return [*annotations, *_headed("@finch ", program.program)]
+
+
+def _policy(node: Policy) -> list[str]:
+    policy = f" policy={node.policy}" if node.policy else ""
+    capacity = f" capacity={node.capacity}" if node.capacity else ""
+    return [f"@workspace {node.tensor.name}{policy}{capacity}"]
+
+
 STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     Assign: _assign,
     Loop: lambda n: _closed(f"for {n.index.name} = {_expression(n.extent)}", n.body),
@@ -348,7 +365,10 @@ STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     Break: lambda n: ["break"],
     Continue: lambda n: ["continue"],
     Macro: _time,
-    KernelNode: lambda n: _headed("@finch ", n.program),
+    KernelNode: _kernel,
+    Schedule: lambda n: [f"@schedule {n.name}({_list(n.args)})"],
+    Policy: _policy,
+    Annotated: lambda n: [line for part in (*n.annotations, n.program) for line in _lines(part)],
     Script: _sequence,
 }
 assert all(issubclass(kind, Node) for kind in STATEMENTS)

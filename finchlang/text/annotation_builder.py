@@ -1,0 +1,66 @@
+"""The annotations before a kernel as nodes: `@workspace` and `@schedule` (Workspaces'24 section 6.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.syntax import Group, Literal, Loop, Node, Policy, Schedule, Variable
+from finchlang.text.kernel_builder import KernelBuilder, expression, nodes, syntax_error
+from finchlang.walk import walk
+
+_SETTINGS = ("policy", "capacity")
+
+
+class AnnotationBuilder(KernelBuilder):
+    """The callbacks of the rules of annotations: each annotation is a tuple of nodes."""
+
+    def workspace(self, parts: list) -> tuple[Node, ...]:
+        tensor, settings = parts[1], [p for p in parts if isinstance(p, tuple)]
+        self.name(tensor)
+        given: dict[str, Any] = {}
+        for name, value in settings:
+            if name.name not in _SETTINGS or name.name in given:
+                what = "there twice" if name.name in given else "unknown"
+                hint = "write `@workspace C policy=hash capacity=4096`"
+                raise syntax_error(f"the setting `{name.name}` is {what}", name.span, hint)
+            given[name.name] = self.setting_of(name.name, value)
+        return (Policy(tensor, span=self.over(parts[:-1]).to(settings[-1][1].span), **given),)
+
+    def setting(self, parts: list) -> tuple[Node, Node]:
+        self.name(parts[0])
+        return parts[0], parts[2]
+
+    def setting_of(self, name: str, value: Node) -> str | int:
+        if name == "policy":
+            return self.name(value, "a policy is a name")
+        number = value.value if isinstance(value, Literal) else None
+        if type(number) is not int or number < 1:
+            raise syntax_error("a capacity is a whole number of at least 1", value.span)
+        return number
+
+    def schedule(self, parts: list) -> tuple[Node, ...]:
+        return nodes(parts)
+
+    def command(self, parts: list) -> Schedule:
+        return Schedule(self.name(parts[0]), nodes(parts[1:]), span=self.over(parts))
+
+    def annotations(self, given: list[Node], program: Node) -> tuple[Node, ...]:
+        """`given` with their expressions finished: names of the program's loops, and other names that
+        schedules are given, are indices."""
+        commands = [a for a in given if isinstance(a, Schedule)]
+        bound = {n.index.name for n in walk(program) if isinstance(n, Loop)}
+        for command in commands:
+            names = command.args[:-1] if command.name == "precompute" else command.args
+            bound |= {a.name for a in names if isinstance(a, Variable)}
+
+        def finished(node: Node) -> Node:
+            if isinstance(node, Group):
+                return Group(tuple(map(finished, node.items)), span=node.span)
+            return expression(node, frozenset(bound))
+
+        return tuple(
+            Schedule(a.name, tuple(map(finished, a.args)), span=a.span)
+            if isinstance(a, Schedule)
+            else a
+            for a in given
+        )
