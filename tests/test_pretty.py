@@ -98,6 +98,9 @@ def test_parentheses_and_numbers_are_minimal(text):
         "@finch @declare(A, 0, 1:n)",
         "@time y = 3"[6:],
         "@time @finch s[] += 1",
+        "@workspace C policy=hash capacity=64\n@workspace D capacity=1\n@finch s[] += 1",
+        "x = @schedule reorder(k, i)\n@schedule split(i, i0, i1, 4)\n@finch s[] += 1",
+        "@schedule precompute(B[i, k] * f(x), (i, j), W)\n@finch for i = _\n    s[] += B[i]\nend",
     ],
 )
 def test_scripts_in_this_form_print_as_they_are(text):

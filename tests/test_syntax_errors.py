@@ -195,6 +195,10 @@ def test_hints(parse, text, hint):
         ("end", False),
         ("f(]", False),
         ("x ? y", False),
+        ("@schedule reorder(k, i)", True),
+        ("@workspace C policy=hash\n", True),
+        ("@schedule reorder(k, i)\nx = 1", False),
+        ("@schedule reorder(k, i)\n@finch s[] = 1", False),
     ],
 )
 def test_is_incomplete(text, incomplete):

@@ -11,6 +11,7 @@ from finchlang.normalize.dimensionalize import dimensionalize
 from finchlang.normalize.form import check_normal_form
 from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
+from finchlang.normalize.schedule import schedule
 from finchlang.normalize.scopes import scopes
 from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
@@ -30,6 +31,7 @@ PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("wrapperize", wrapperize),
     ("lifecycle", lifecycle),
     ("dimensionalize", dimensionalize),
+    ("schedule", schedule),
     ("concordize", concordize),
 )
 
@@ -58,6 +60,8 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
     if isinstance(program, Annotated):
         context.annotations, program = program.annotations, program.program
     for name, function in PASSES:
+        if function is schedule and not context.annotations:
+            continue
         program = function(program, context)
         yield name, program
     check_order(program, context)

@@ -42,6 +42,10 @@ class Context:
     `insert_workspaces` says whether updates across the order of their loops go through workspaces, or
     are errors; `notes` tell the user of what may surprise; `decisions` what each pass decided, by its
     name, and why.
+
+    `annotations` stand before the kernel; `policies` are those of `@workspace`, by tensor: its name
+    and its capacity, "" or 0 where the choice is free; `derived` has for each index or pair of them
+    that a schedule took away its loops and what they stand for, `ranges` their extents.
     """
 
     formats: dict[str, Format]
@@ -55,6 +59,10 @@ class Context:
     last: dict[str, int] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     decisions: list[tuple[str, str]] = field(default_factory=list)
+    annotations: tuple[Node, ...] = ()
+    policies: dict[str, tuple[str, int]] = field(default_factory=dict)
+    derived: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
+    ranges: dict[str, Node] = field(default_factory=dict)
 
     def reserve(self, program: Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""
@@ -83,6 +91,17 @@ class Context:
     def written(self, name: str) -> str:
         """The user's name for the index or variable `name`."""
         return self.originals.get(name, name)
+
+    def original(self, loops: Iterable[str]) -> list[str]:
+        """The indices of the program as written whose order loops over the indices `loops`, outermost
+        first, go through (Workspaces'24 section 6.2). What a schedule made stays where its order is
+        not that of what it stands for."""
+        names = list(loops)
+        for made, given in reversed(self.derived):
+            for at in range(len(names) - len(made) + 1):
+                if tuple(names[at : at + len(made)]) == made:
+                    names[at : at + len(made)] = given
+        return names
 
     def shown(self, name: str) -> str:
         """The user's name for the tensor `name`."""

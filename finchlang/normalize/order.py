@@ -93,18 +93,34 @@ class _Order:
             raise self.error(message, access, phase)
         by_index: dict[Node, int] = {loop.index: n for n, loop in enumerate(loops)}
         last = by_index[outermost_first[-1]]
-        followed = [_follows(loops[by_index[i]]) for i in outermost_first]
-        wanted = list(dict.fromkeys(by_index[i] for i in followed if i in by_index))
-        repeated = [n for n, loop in enumerate(loops[: last + 1]) if not is_single(loop.extent)]
+        followed = [self.follows(loops[by_index[i]]) for i in outermost_first]
+        wanted = list(dict.fromkeys(i.name for i in followed if i in by_index))
+        around = [loop.index.name for loop in loops[: last + 1] if not is_single(loop.extent)]
+        repeated = self.context.original(around)
         if wanted == repeated and self.is_nested(outermost_first, followed, by_index):
             return
-        extra = [n for n in repeated if n not in wanted]
+        extra = [name for name in repeated if name not in wanted]
         if extra:
-            name = self.context.written(loops[extra[0]].index.name)
+            name = self.context.written(extra[0])
             message = f"`{self.shown(access)}` is written once for each `{name}`"
         else:
             message = f"`{self.shown(access)}` is written across the order of its loops"
         raise self.error(message, access, phase)
+
+    def follows(self, loop: Loop) -> Index | None:
+        """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
+        if it takes a single value that follows no index."""
+        is_derived = any(loop.index.name in given for _, given in self.context.derived)
+        if is_derived or not is_single(loop.extent):
+            return loop.index
+        x: Any = loop.extent.start  # type: ignore[attr-defined]
+        if isinstance(x, Call) and is_call(x, "+", "-") and len(x.args) == 2:
+            first, second = x.args
+            if isinstance(second, Literal):
+                x = first
+            elif isinstance(first, Literal) and is_call(x, "+"):
+                x = second
+        return x if isinstance(x, Index) else None
 
     def is_nested(
         self, indices: tuple[Node, ...], followed: list[Index | None], by_index: dict[Node, int]
@@ -149,18 +165,3 @@ def _own_indices(access: Access) -> tuple[Node, ...]:
             del indices[tensor.args[1].value]  # type: ignore[attr-defined]
         tensor = tensor.args[0]
     return tuple(indices)
-
-
-def _follows(loop: Loop) -> Index | None:
-    """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
-    if it takes a single value that follows no index."""
-    if not is_single(loop.extent):
-        return loop.index
-    x: Any = loop.extent.start  # type: ignore[attr-defined]
-    if isinstance(x, Call) and is_call(x, "+", "-") and len(x.args) == 2:
-        first, second = x.args
-        if isinstance(second, Literal):
-            x = first
-        elif isinstance(first, Literal) and is_call(x, "+"):
-            x = second
-    return x if isinstance(x, Index) else None

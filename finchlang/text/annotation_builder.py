@@ -24,7 +24,8 @@ class AnnotationBuilder(KernelBuilder):
                 hint = "write `@workspace C policy=hash capacity=4096`"
                 raise syntax_error(f"the setting `{name.name}` is {what}", name.span, hint)
             given[name.name] = self.setting_of(name.name, value)
-        return (Policy(tensor, span=self.over(parts[:-1]).to(settings[-1][1].span), **given),)
+        span = self.at(parts[0]).to(settings[-1][1].span)
+        return (Policy(tensor, span=span, **given),)
 
     def setting(self, parts: list) -> tuple[Node, Node]:
         self.name(parts[0])

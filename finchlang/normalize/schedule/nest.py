@@ -1,0 +1,159 @@
+"""Loop nests as schedules rewrite them: headers over one body, found by the names of their indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from finchlang.normalize.context import Context, is_single
+from finchlang.source import FinchError, Span
+from finchlang.syntax import EMPTY, Access, Define, Index, Loop, Node, Sieve, Variable
+from finchlang.walk import map_children, replace, walk
+
+_HEADERS = (Loop, Sieve, Define)
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Statements that stand directly in one another, outermost first, over the `body` of the last;
+    their own bodies do not count."""
+
+    headers: tuple[Node, ...]
+    body: Node
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops that run more than once."""
+        return tuple(h for h in self.headers if isinstance(h, Loop) and not is_single(h.extent))
+
+    def built(self, loops: Sequence[Loop], *more: Node) -> Node:
+        """The nest with the loops `loops`, in this order, in place of its own, and with the headers
+        `more`. What else is around the body stands as far outside as what it uses allows.
+
+        Raises FinchError "dimension" where an extent uses what is bound within its loop."""
+        others = [*(h for h in self.headers if h not in self.loops), *more]
+        names = {name for h in (*loops, *others) for name in _binds(h)}
+        placed: list[Node] = []
+        bound: set[str] = set()
+
+        def place(header: Node) -> None:
+            placed.append(header)
+            bound.update(_binds(header))
+
+        for loop in (*loops, None):
+            guarded = False
+            for other in list(others):
+                if _uses(other) & names <= bound and not (guarded and _reads(other)):
+                    others.remove(other)
+                    place(other)
+                else:
+                    guarded = guarded or isinstance(other, Sieve)
+            if loop is None:
+                break
+            if missing := _uses(loop) & names - bound:
+                name = min(missing)
+                message = f"the extent of `{loop.index.name}` depends on `{name}`"
+                message += ", which would be bound inside of its loop"
+                raise FinchError("dimension", message, loop.extent.span)
+            place(loop)
+        body = self.body
+        for header in reversed(placed):
+            body = replace(header, body=body)
+        return body
+
+
+def _binds(header: Node) -> tuple[str, ...]:
+    if isinstance(header, Loop):
+        return (header.index.name,)
+    return (header.variable.name,) if isinstance(header, Define) else ()
+
+
+def _head(header: Node) -> Node:
+    """What a header evaluates."""
+    if isinstance(header, Loop):
+        return header.extent
+    return header.value if isinstance(header, Define) else header.condition  # type: ignore[attr-defined]
+
+
+def _uses(header: Node) -> set[str]:
+    return {n.name for n in walk(_head(header)) if isinstance(n, (Index, Variable))}
+
+
+def _reads(header: Node) -> bool:
+    return any(isinstance(n, Access) for n in walk(_head(header)))
+
+
+def nest_of(node: Node) -> Nest:
+    """The nest that begins with the statement `node`."""
+    headers: list[Node] = []
+    while isinstance(node, _HEADERS):
+        headers.append(replace(node, body=EMPTY))
+        node = node.body
+    return Nest(tuple(headers), node)
+
+
+def rewrite_nest(
+    program: Node,
+    names: Sequence[Node],
+    context: Context,
+    rewrite: Callable[[Nest, tuple[Loop, ...]], Node],
+) -> Node:
+    """`program` with `rewrite` applied to the nest that has loops over the indices `names`, given
+    these loops. It begins with the outermost of them.
+
+    Raises FinchError for a name that is no loop's, or several loops', or if the loops do not stand
+    directly in one another."""
+    wanted = [index_name(n) for n in names]
+    for name, node in zip(wanted, names, strict=True):
+        if wanted.count(name) > 1:
+            raise FinchError("type", f"`{name}` is there twice", node.span)
+    found: list[tuple[Loop, ...]] = []
+
+    def visit(node: Node) -> Node:
+        if isinstance(node, Loop) and context.written(node.index.name) in wanted:
+            nest = nest_of(node)
+            loops = [loop for loop in nest.loops if context.written(loop.index.name) in wanted]
+            by_name = {context.written(loop.index.name): loop for loop in loops}
+            if len(by_name) == len(wanted) == len(loops):
+                found.append(tuple(by_name[name] for name in wanted))
+                return rewrite(nest, found[-1])
+        return map_children(visit, node)
+
+    done = visit(program)
+    if len(found) == 1:
+        return done
+    known = [context.written(loop.index.name) for loop in all_loops(program)]
+    for name, node in zip(wanted, names, strict=True):
+        if name not in known:
+            raise FinchError(
+                "unknown name", f"there is no loop over `{name}`", node.span, _there(known)
+            )
+        if known.count(name) > 1:
+            message = f"there are several loops over `{name}`"
+            raise FinchError("type", message, node.span, "give their indices different names")
+    listed = " and ".join(f"`{name}`" for name in wanted)
+    message = f"the loops over {listed} do not stand directly in one another"
+    raise FinchError("type", message, names[0].span)
+
+
+def all_loops(program: Node) -> Iterator[Loop]:
+    """The loops of `program` that run more than once."""
+    return (n for n in walk(program) if isinstance(n, Loop) and not is_single(n.extent))
+
+
+def _there(known: Sequence[str]) -> str:
+    return f"there are {', '.join(f'`{name}`' for name in dict.fromkeys(known))}"
+
+
+def index_name(node: Node) -> str:
+    """The name that an argument of a schedule is. Raises FinchError "type" for anything else."""
+    if not isinstance(node, Index):
+        raise FinchError("type", "the name of an index is expected here", node.span)
+    return node.name
+
+
+def check_count(args: Sequence[Node], count: int, form: str, span: Span | None) -> None:
+    """Check that a schedule has as many arguments as it takes."""
+    if len(args) != count:
+        message = f"this schedule takes {count} arguments, not {len(args)}"
+        raise FinchError("type", message, span, f"write `{form}`")

@@ -1,0 +1,87 @@
+"""`reorder(k, i, j)`: the loops of a nest in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from finchlang.algebra import operator
+from finchlang.normalize.context import INIT, Context, is_call, place, root
+from finchlang.normalize.schedule.nest import Nest, rewrite_nest
+from finchlang.source import FinchError
+from finchlang.syntax import Assign, Call, Declare, Index, Loop, Node, Schedule, Variable
+from finchlang.text.print import pretty
+from finchlang.walk import walk
+
+
+def reorder(program: Node, command: Schedule, context: Context) -> Node:
+    """`program` with the loops over the indices of `command` in the order these are given in, each in
+    the place of one of them. Raises FinchError where that would change the meaning."""
+
+    def rewrite(nest: Nest, wanted: tuple[Loop, ...]) -> Node:
+        left = iter(wanted)
+        loops = [next(left) if loop in wanted else loop for loop in nest.loops]
+        check_order_is_free(nest, loops, command, context)
+        return nest.built(loops)
+
+    return rewrite_nest(program, command.args, context, rewrite)
+
+
+def check_order_is_free(
+    nest: Nest, loops: Sequence[Loop], command: Schedule, context: Context
+) -> None:
+    """Check that with its loops in another order a nest stores the same: each tensor is updated by an
+    operator that takes its operands in any order, or for each of its places the updates come in the
+    same order. (That a tensor is not read as well is the life cycle's to check.)"""
+    for name, updates in _updates(nest.body).items():
+        if all(_takes_any_order(a.op) and a.op == updates[0].op for a in updates):
+            continue
+        for assign in updates:
+            own = determined(assign, context)
+            before, after = (
+                [loop.index.name for loop in order if loop.index.name not in own]
+                for order in (nest.loops, loops)
+            )
+            if before == after and assign.target == updates[0].target:
+                continue
+            sign = "=" if assign.op == Variable("overwrite") else f"<<{pretty(assign.op)}>>="
+            message = (
+                f"in another order `{context.shown(name)}` would hold other values: its updates "
+                f"({place(updates[0].span)}"
+            )
+            message += f", {place(assign.span)})" if assign is not updates[0] else ")"
+            message += f" by `{sign}` come to the same places more than once"
+            raise FinchError("type", message, command.span)
+
+
+def _updates(body: Node) -> dict[str, list[Assign]]:
+    """The updates of each tensor that is not the body's own."""
+    own = {n.tensor.name for n in walk(body) if isinstance(n, Declare)}
+    found: dict[str, list[Assign]] = {}
+    for node in walk(body):
+        if isinstance(node, Assign) and (name := root(node.target.tensor)) not in own:
+            assert name is not None
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def _takes_any_order(op: Node) -> bool:
+    """Whether f(f(x, a), b) = f(f(x, b), a). (`initwrite` comes to each place once.)"""
+    row = operator(op)
+    if op == Variable(INIT):
+        return True
+    if row is None:
+        return False
+    return row.associative and row.commutative or row.group is not None
+
+
+def determined(assign: Assign, context: Context) -> set[str]:
+    """The indices of which there is one value for each place that is written."""
+    tensor = assign.target.tensor
+    while isinstance(tensor, Call):
+        if is_call(tensor, "toeplitz"):
+            return set()
+        tensor = tensor.args[0]
+    found = {i.name for i in assign.target.indices if isinstance(i, Index)}
+    for made, given in context.derived:
+        found |= set(made) if found.issuperset(given) else set()
+    return found
