@@ -59,6 +59,11 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         {"p": Scalar(parse_format("SparseScalar(0.0)")), "y": DENSE},
     ),
     "Simplify": ("s[] += 0 * x[2]", {"x": DENSE, "s": Scalar(0.0)}),
+    "DeadWorkspace": (
+        "for j = _\n    w .= 0\n    for i = _\n        w[i] += A[j] * x[i]\n    end\n"
+        "    for i = _\n        y[i] += w[i]\n    end\nend",
+        {"A": LIST, "w": vector("SparseByteMap"), "x": DENSE, "y": DENSE},
+    ),
     "Terms": summed("A[i] + 2", A=LIST),
     "Run": summed("A[i]", A=INTERVAL),
     "Union": summed("max(A[i], B[i])", A=LIST, B=OTHER),

@@ -10,9 +10,9 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Looplet, Stepper, Stored
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, bounded, find_looplets, put
+from finchlang.rules.dead_workspace import is_nothing
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.prove import at_most, greater, lesser
-from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Extent, Index, Loop, Node, Value
 
 
@@ -27,7 +27,7 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
     coordinate is compared at all."""
     stepper, region = _sole_stepper(term), bounded(term)
     known = None if stepper is None else stepper.positions
-    if stepper is None or known is None or not skips_gaps(term, stepper, known):
+    if stepper is None or known is None or not skips_gaps(machine, term, stepper, known, state):
         return None
     assert isinstance(term, Loop) and region is not None
     host = state.host
@@ -54,7 +54,7 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
     whose region ends after b. Relies on what Positions does, of the gaps between the regions."""
     stepper, region = _sole_stepper(term), bounded(term)
     known = None if stepper is None else stepper.regions
-    if stepper is None or known is None or not skips_gaps(term, stepper, known):
+    if stepper is None or known is None or not skips_gaps(machine, term, stepper, known, state):
         return None
     assert isinstance(term, Loop) and region is not None
     host, (start, stop) = state.host, region
@@ -87,9 +87,9 @@ def _sole_stepper(term: Node) -> Stepper | None:
     return others[0] if len(others) == 1 and isinstance(others[0], Stepper) else None
 
 
-def skips_gaps(term: Node, looplet: Looplet, known: Stored) -> bool:
+def skips_gaps(machine: Machine, term: Node, looplet: Looplet, known: Stored, state: State) -> bool:
     """Whether between the entries of `looplet` nothing is left to do."""
-    return simplify(put(term, {id(looplet): known.fill}, consume=True)) == EMPTY
+    return is_nothing(machine, put(term, {id(looplet): known.fill}, consume=True), state)
 
 
 def _between(

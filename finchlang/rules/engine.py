@@ -8,7 +8,7 @@ to run and the state after what it did through the host. A rule never asks which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -26,23 +26,25 @@ from finchlang.text.print import pretty
 class State:
     """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber (for
     other names e is a substitution); t is in the host; `declared` is d, the tensors that belong to
-    this scope, in which alone they change their mode."""
+    this scope, in which alone they change their mode. `own` are the tensors that nobody sees outside
+    of the blocks that declare them."""
 
     host: Host
     tensors: Mapping[str, TensorLike]
     declared: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
 
     @staticmethod
-    def before(host: Host, tensors: Mapping[str, TensorLike]) -> State:
+    def before(host: Host, tensors: Mapping[str, TensorLike], own: Iterable[str] = ()) -> State:
         """The state before a program, in whose scope is whatever it is given."""
-        return State(host, tensors, frozenset(tensors))
+        return State(host, tensors, frozenset(tensors), frozenset(own))
 
     def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
-        return State(self.host, {**self.tensors, **changes}, self.declared)
+        return replace(self, tensors={**self.tensors, **changes})
 
     def inside(self) -> State:
         """(e, t, {}): the state in which a scope within this one begins."""
-        return State(self.host, self.tensors) if self.declared else self
+        return replace(self, declared=frozenset()) if self.declared else self
 
 
 class Stuck(Bug):

@@ -30,7 +30,9 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
     if region is None or region[0] is region[1] or found is None:
         return None
     assert isinstance(term, Loop)
-    if not all(skips_gaps(term, x, x.positions) for x in found) or triggers(machine, term, state):
+    if not all(skips_gaps(machine, term, x, x.positions, state) for x in found):
+        return None
+    if triggers(machine, term, state):
         return None
     E = Context(term, tuple(found))
     machine.tell("Leapfrog", lambda: (term, term))

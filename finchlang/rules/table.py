@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from finchlang.rules import (
     breaks,
+    dead_workspace,
     derived,
     expressions,
     initialisation,
@@ -34,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     regions.phase,
     loops.switch,
     simplify.simplify_rule,
+    dead_workspace.dead_workspace,
     terms.terms,
     regions.run,
     unions.union,

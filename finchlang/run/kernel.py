@@ -106,7 +106,8 @@ class Kernel:
         for bound in self.bounds:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
-        state = State.before(host, {bound.name: bound.fiber for bound in self.bounds})
+        own = [bound.name for bound in self.bounds[len(self.tensors) :]]
+        state = State.before(host, {bound.name: bound.fiber for bound in self.bounds}, own)
         try:
             Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
         finally:
