@@ -95,8 +95,9 @@ class _Order:
         last = by_index[outermost_first[-1]]
         followed = [self.follows(loops[by_index[i]]) for i in outermost_first]
         wanted = list(dict.fromkeys(i.name for i in followed if i in by_index))
-        around = [loop.index.name for loop in loops[: last + 1] if not is_single(loop.extent)]
-        repeated = self.context.original(around)
+        repeated = self.context.original(
+            loop.index.name for loop in loops[: last + 1] if self.is_repeated(loop)
+        )
         if wanted == repeated and self.is_nested(outermost_first, followed, by_index):
             return
         extra = [name for name in repeated if name not in wanted]
@@ -106,6 +107,13 @@ class _Order:
         else:
             message = f"`{self.shown(access)}` is written across the order of its loops"
         raise self.error(message, access, phase)
+
+    def is_repeated(self, loop: Loop) -> bool:
+        """Whether a loop counts as one that runs more than once: also one over blocks of length 1."""
+        name, derived = loop.index.name, self.context.derived
+        is_made = any(name in made for made, _ in derived)
+        is_taken_apart = any(name in given for _, given in derived)
+        return not is_single(loop.extent) or (is_made and not is_taken_apart)
 
     def follows(self, loop: Loop) -> Index | None:
         """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None

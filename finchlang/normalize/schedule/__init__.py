@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from finchlang.normalize.context import Context, did_you_mean
+from finchlang.normalize.schedule.fuse import fuse
 from finchlang.normalize.schedule.policy import policy
 from finchlang.normalize.schedule.reorder import reorder
+from finchlang.normalize.schedule.split import split
 from finchlang.source import FinchError
 from finchlang.syntax import Node, Policy, Schedule
+from finchlang.text.print import pretty
 
 #: the schedules by name, each with how it is written
 SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, Context], Node], str]] = {
     "reorder": (reorder, "reorder(k, i, j)"),
+    "split": (split, "split(i, i0, i1, 4)"),
+    "fuse": (fuse, "fuse(i, k, f)"),
 }
 
 
@@ -36,4 +41,7 @@ def schedule(program: Node, context: Context) -> Node:
                 message = f"there is no schedule `{annotation.name}`"
                 raise FinchError("unknown name", message, annotation.span, hint)
             program = SCHEDULES[annotation.name][0](program, annotation, context)
+            context.decide(
+                "schedule", f"as asked for: {pretty(annotation).removeprefix('@schedule ')}"
+            )
     return program

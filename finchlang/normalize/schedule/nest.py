@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from finchlang.normalize.context import Context, is_single
+from finchlang.normalize.context import ONE, RESERVED, Context, call, is_call, is_single
 from finchlang.source import FinchError, Span
-from finchlang.syntax import EMPTY, Access, Define, Index, Loop, Node, Sieve, Variable
+from finchlang.syntax import (
+    EMPTY,
+    Access,
+    Call,
+    Declare,
+    Define,
+    Extent,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Variable,
+)
 from finchlang.walk import map_children, replace, walk
 
 _HEADERS = (Loop, Sieve, Define)
@@ -23,15 +36,15 @@ class Nest:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The loops that run more than once."""
-        return tuple(h for h in self.headers if isinstance(h, Loop) and not is_single(h.extent))
+        """The loops, without those that bind an index to a value."""
+        return tuple(h for h in self.headers if isinstance(h, Loop) and not _is_binding(h))
 
     def built(self, loops: Sequence[Loop], *more: Node) -> Node:
         """The nest with the loops `loops`, in this order, in place of its own, and with the headers
         `more`. What else is around the body stands as far outside as what it uses allows.
 
         Raises FinchError "dimension" where an extent uses what is bound within its loop."""
-        others = [*(h for h in self.headers if h not in self.loops), *more]
+        others = [*more, *(h for h in self.headers if h not in self.loops)]
         names = {name for h in (*loops, *others) for name in _binds(h)}
         placed: list[Node] = []
         bound: set[str] = set()
@@ -137,8 +150,12 @@ def rewrite_nest(
 
 
 def all_loops(program: Node) -> Iterator[Loop]:
-    """The loops of `program` that run more than once."""
-    return (n for n in walk(program) if isinstance(n, Loop) and not is_single(n.extent))
+    """The loops of `program`, without those that bind an index to a value."""
+    return (n for n in walk(program) if isinstance(n, Loop) and not _is_binding(n))
+
+
+def _is_binding(loop: Loop) -> bool:
+    return is_single(loop.extent) and not isinstance(loop.extent.start, Literal)  # type: ignore[attr-defined]
 
 
 def _there(known: Sequence[str]) -> str:
@@ -150,6 +167,48 @@ def index_name(node: Node) -> str:
     if not isinstance(node, Index):
         raise FinchError("type", "the name of an index is expected here", node.span)
     return node.name
+
+
+def new_index(node: Node, program: Node, context: Context) -> Index:
+    """The index that a schedule makes, under a name that is free. Raises FinchError "unknown name"."""
+    name = index_name(node)
+    if name in context.taken or name in RESERVED or name in context.formats:
+        known = [context.written(loop.index.name) for loop in all_loops(program)]
+        hint = f"give it another name; {_there(known)}"
+        raise FinchError("unknown name", f"`{name}` is already bound", node.span, hint)
+    context.taken.add(name)
+    return Index(name, span=node.span)
+
+
+def bounds(extent: Node, program: Node) -> Extent:
+    """An extent with its start and stop, where it may be a name that `program` binds to one."""
+    if isinstance(extent, Extent):
+        return extent
+    if isinstance(extent, Variable):
+        lets = (n.value for n in walk(program) if isinstance(n, Define) and n.variable == extent)
+        return bounds(next(lets), program)
+    assert isinstance(extent, Call)  # a meet: extents that agree, some of what is changed here
+    changed = {n.tensor for n in walk(program) if isinstance(n, Declare)}
+    stable = [e for e in extent.args if changed.isdisjoint(walk(e))]
+    return bounds((stable or extent.args)[0], program)
+
+
+def length(extent: Extent) -> Node:
+    """How many integers an extent has."""
+    if extent.start == ONE:
+        is_size = is_call(extent.stop, "size") or isinstance(extent.stop, Literal)
+        return extent.stop if is_size else call("max", extent.stop, Literal(0))
+    return call("max", call("-", extent.stop, call("-", extent.start, ONE)), Literal(0))
+
+
+def nth(extent: Extent, n: Node) -> Node:
+    """The n-th integer of an extent, counted from 1."""
+    return n if extent.start == ONE else call("+", call("-", extent.start, ONE), n)
+
+
+def single(index: Index, value: Node) -> Loop:
+    """`for index = value:value`, a header."""
+    return Loop(index, Extent(value, value, span=index.span), EMPTY, span=index.span)
 
 
 def check_count(args: Sequence[Node], count: int, form: str, span: Span | None) -> None:
