@@ -14,7 +14,7 @@ from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import Argument, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
-from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite, masked
+from finchlang.run.kernel import CallSite, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.environment import Environment
@@ -199,16 +199,22 @@ class Session:
                     if self.engine == "denote":
                         return self._denote(site, arguments, environment)
                     found = site.find(formats)
-                    if found is not None:
+                    if found is not None and found.is_choice:
+                        found = found.fitting(arguments)
+                    if found is not None and found.is_ready:
                         if self.engine == "native":
                             found.run(arguments, environment, "native")
                         elif self.engine != "check":
                             self._execute(found, arguments, environment)
                         names = found.kernel.yields
                         return yielded(names, environment) if names else None
-                    self._check_values(site, arguments, environment)
+                    if found is None:
+                        self._check_values(site, arguments, environment)
                 # others may call kernels meanwhile, and so change what was found
-                site.add(self._compiled(site, formats))
+                if found is None:
+                    site.add(KernelAtSite(site, formats))
+                else:
+                    self._make_ready(found)
         except FinchError as error:
             raise error.at(site.node.span) from None
 
@@ -221,8 +227,7 @@ class Session:
         bound = {name: environment.get(name) for name in others if environment.has(name)}
         check_values(site.node.program, bound)
 
-    def _compiled(self, site: CallSite, formats: Formats) -> KernelAtSite:
-        made = KernelAtSite(site, formats)
+    def _make_ready(self, made: KernelAtSite) -> None:
         self.observer.kernel(KernelEvent(made.node, made.kernel))
         for note in made.kernel.notes:
             if note not in self.notes:  # another one of the same text, for other formats
@@ -230,7 +235,7 @@ class Session:
                 self.observer.note(note)
         if self.engine == "native":
             made.kernel.prepare()
-        return made
+        made.is_ready = True
 
     def _execute(
         self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment

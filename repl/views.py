@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.growth import GrowingHost
@@ -11,6 +12,7 @@ from finchlang.host.print import text as listing
 from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import RULES
+from finchlang.run.spans import PER_ENTRY, PLACES, sum_text
 from finchlang.session import KernelEvent, Observer
 from finchlang.source import Note
 from finchlang.syntax import KernelNode, Loop, Node, Variable
@@ -54,15 +56,29 @@ class Explanations(Observer):
     it was staged (`finch explain`)."""
 
     def kernel(self, event: KernelEvent) -> None:
-        print(_title(event))
+        print(_title(event) + ", for large sizes" * event.compiled.is_large)
         formats = [("formats", f"`{n}`: {format}") for n, format in event.compiled.formats.items()]
         told = ""
-        for name, what in [*formats, *event.decisions, *self.derived(event)]:
+        for name, what in [
+            *formats,
+            *event.decisions,
+            *self.at_the_call(event),
+            *self.derived(event),
+        ]:
             if name != told:
                 print(name)
             print(f"    {what}")
             told = name
         print()
+
+    def at_the_call(self, event: KernelEvent) -> Iterator[tuple[str, str]]:
+        limits = f"{PLACES}, and than {PER_ENTRY} for each entry of what is read"
+        for name, total in event.compiled.signature.spans.items():
+            places = f"`{name}` has {sum_text(total)} places"
+            yield (
+                "call",
+                f"{places}; if that is more than {limits}, the kernel for large sizes is run",
+            )
 
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
         counts: Counter[str] = Counter()

@@ -69,15 +69,18 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
 
 
 def normalize(
-    program: Node, formats: dict[str, Format], insert_workspaces: bool = True
+    program: Node,
+    formats: dict[str, Format],
+    insert_workspaces: bool = True,
+    is_large: bool = False,
 ) -> Normalized:
     """`program` in Finch Normal Form. `formats` has for each name free in it the format of the
-    tensor, or the type of the number, that is bound to it in the script. `insert_workspaces` as in
-    Context.
+    tensor, or the type of the number, that is bound to it in the script. `insert_workspaces`
+    and `is_large` as in Context.
 
     Raises FinchError of kind unknown name, type, dimension, life cycle, access order or syntax.
     """
-    context = Context(dict(formats), insert_workspaces)
+    context = Context(dict(formats), insert_workspaces, is_large)
     for _, stage in stages(program, context):
         program = stage
     stored: dict[str, Level | Type] = {

@@ -40,8 +40,8 @@ class Context:
     the names `fresh` must not make, and `last` the number it gave last to each stem.
 
     `insert_workspaces` says whether updates across the order of their loops go through workspaces, or
-    are errors; `notes` tell the user of what may surprise; `decisions` what each pass decided, by its
-    name, and why.
+    are errors, and `is_large` that none of these may take memory for all of a mode; `notes` tell the
+    user of what may surprise; `decisions` what each pass decided, by its name, and why.
 
     `annotations` stand before the kernel; `policies` are those of `@workspace`, by tensor: its name
     and its capacity, "" or 0 where the choice is free; `derived` has for each index or pair of them
@@ -50,6 +50,7 @@ class Context:
 
     formats: dict[str, Format]
     insert_workspaces: bool = True
+    is_large: bool = False
     tensors: dict[str, str] = field(default_factory=dict)
     workspaces: dict[str, Level] = field(default_factory=dict)
     workspace_of: dict[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from finchlang.host.passes.undo_log import Log, UndoLog
 from finchlang.native.abi import Failure, Layout
 from finchlang.native.cache import key_of
 from finchlang.normalize import Format, Normalized
+from finchlang.run.spans import Sum, spans
 from finchlang.source import FinchError, Note, Source, Span
 from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
 from finchlang.tensors.formats import parse_format
@@ -33,7 +34,7 @@ class Signature:
     """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
     the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
     tensors and workspaces that it writes, and `renewed` those of them that it makes anew; `notes` as
-    in `Normalized`."""
+    in `Normalized`, `spans` of the workspaces."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
@@ -42,6 +43,7 @@ class Signature:
     changed: frozenset[str]
     renewed: frozenset[str]
     notes: tuple[Note, ...]
+    spans: dict[str, Sum]
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
         """The tensors' and the workspaces' formats, given those of the script's names."""
@@ -66,6 +68,7 @@ def signature_of(normalized: Normalized, program: Node, formats: dict[str, Forma
         frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
         frozenset(),
         normalized.notes,
+        spans(program, normalized.workspaces),
     )
     anew = renewed(program, signature.levels(formats))
     return Signature(**{**vars(signature), "renewed": frozenset(anew)})
@@ -211,6 +214,7 @@ def _encoded(entry: CacheEntry, sources: list[Source]) -> dict[str, Any]:
         **{name: list(getattr(signature, name)) for name in ("yields", "numbers")},
         **{name: sorted(getattr(signature, name)) for name in ("changed", "renewed")},
         "notes": [[note.message, numbers(note.span)] for note in signature.notes],
+        "spans": signature.spans,
         "name": layout.name,
         **{name: types(getattr(layout, name)) for name in ("buffers", "inputs", "outputs")},
         **{name: list(getattr(layout, name)) for name in ("written", "grown", "procedures")},
@@ -247,6 +251,7 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
         frozenset(given["changed"]),
         frozenset(given["renewed"]),
         tuple([Note(message, span(place)) for message, place in given["notes"]]),
+        {n: tuple([tuple(part) for part in total]) for n, total in given["spans"].items()},
     )
     layout = Layout(
         given["name"],

@@ -27,6 +27,7 @@ from finchlang.rules.table import rules
 from finchlang.run.arguments import MAKERS, Argument, TensorArgument, describe, describe_other
 from finchlang.run.call import NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
+from finchlang.run.spans import are_too_large
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Call, KernelNode, Node, Value, Variable
@@ -67,11 +68,12 @@ class Kernel:
         formats: dict[str, Format],
         which_rules: str = "all",
         workspaces: bool = True,
+        is_large: bool = False,
     ):
         self.source, self.formats, self.which_rules = program, formats, which_rules
-        self.insert_workspaces = workspaces
+        self.insert_workspaces, self.is_large = workspaces, is_large
         self._cache = default_cache()
-        self._key = cache_key(program, formats, (which_rules, workspaces), self._cache)
+        self._key = cache_key(program, formats, (which_rules, workspaces, is_large), self._cache)
         self._entry = self._key.recall() if self._key is not None else None
         self.signature = self._entry.signature if self._entry is not None else self._signature()
         signature, changed = self.signature, self.signature.changed
@@ -87,7 +89,7 @@ class Kernel:
     @cached_property
     def normalized(self) -> Normalized:
         """The program in normal form."""
-        return normalize(self.source, self.formats, self.insert_workspaces)
+        return normalize(self.source, self.formats, self.insert_workspaces, self.is_large)
 
     @cached_property
     def program(self) -> Node:
@@ -99,7 +101,8 @@ class Kernel:
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
-        return list(stages(self.source, Context(dict(self.formats), self.insert_workspaces)))
+        choices = self.insert_workspaces, self.is_large
+        return list(stages(self.source, Context(dict(self.formats), *choices)))
 
     def run_rules(self, host: Host, tracer: Tracer | None) -> None:
         """Run the rules on the program, over the memory of its tensors."""
@@ -291,19 +294,39 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
 
 
 class KernelAtSite:
-    """A kernel compiled for the `formats` of the names of its site, and which of these it takes."""
+    """A kernel compiled for the `formats` of the names of its site, and which of these it takes.
+    `is_ready` once it was told of, and compiled to what runs it. The one for large sizes is made when
+    it is needed."""
 
-    def __init__(self, site: CallSite, formats: Formats):
-        self.formats = formats
+    def __init__(self, site: CallSite, formats: Formats, is_large: bool = False):
+        self.site, self.formats, self.is_ready = site, formats, False
         named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
         self.node = masked(site.node, named)
         stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
-        choices = site.which_rules, site.workspaces
+        choices = site.which_rules, site.workspaces, is_large
         kernel = self.kernel = Kernel(self.node.program, stored, *choices)
         names = list(site.variables)
         self._tensors = [names.index(name) for name in kernel.tensors]
         self._numbers = [names.index(name) for name in kernel.numbers]
         self._written = [at for at, written in enumerate(kernel.written) if written]
+        self.is_choice = bool(kernel.signature.spans)
+
+    @cached_property
+    def for_large_sizes(self) -> KernelAtSite:
+        return KernelAtSite(self.site, self.formats, True)
+
+    def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
+        """This kernel, or the one for large sizes if workspaces are too large for these arguments."""
+        kernel = self.kernel
+        given: list[Any] = arguments
+        tensors = [given[at] for at in self._tensors]
+        shapes = {n: a.shape for n, a in zip(kernel.signature.tensors, tensors, strict=True)}
+        values = [given[at].value for at in self._numbers]
+        numbers = dict(zip(kernel.numbers, values, strict=True))
+        read = zip(tensors, kernel.written, strict=True)
+        stored = [array for a, is_written in read if not is_written for array in a.arrays]
+        is_large = are_too_large(kernel.signature.spans.values(), shapes, numbers, stored)
+        return self.for_large_sizes if is_large else self
 
     def run(
         self,
