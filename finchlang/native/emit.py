@@ -236,7 +236,7 @@ class _Function(Polling):
         else:
             if self.loops and not (self.is_timed and runs_along_array(statement)):
                 self.spend(self.new(f"sub i64 {last}, {first}"))
-            if self.loops and runs_along_array(statement):
+            if self.loops and runs_along_array(statement) and not self.is_procedure:
                 self.count_up(statement, first, last, polls=False)
             else:
                 self.count_in_chunks(statement, first, last)
@@ -369,6 +369,7 @@ class _Function(Polling):
         arguments += [f"i64 {first}", f"i64 {stop}"]
         if isinstance(statement, ir.SortBy):
             arguments.append(f"i64 {self.value(statement.bound)}")
+            arguments.append(f"i64 {self.room(statement.keys)}")
         kinds = ", ".join(argument.split()[0] for argument in arguments)
         self.module.declare("i32", name, kinds, f"nounwind {effects}")
         status = self.new(f"call i32 @{name}({', '.join(arguments)})")
