@@ -146,7 +146,7 @@ def test_mismatched_sizes_name_both_extents_and_where_they_come_from() -> None:
 @pytest.mark.parametrize("engine", ["native", "interpret", "residual", "check"])
 def test_formats_written_out_of_order_are_refused_at_compile_time(name: str, engine: str) -> None:
     text, tensor = OUT_OF_ORDER[name]
-    session = Session(engine=engine)
+    session = Session(engine=engine, workspaces=False)
     session.run(SET_UP)
     error = failure(session, f"@finch {text}")
     assert error.kind == "access order" and tensor in error.message and error.span is not None

@@ -537,10 +537,15 @@ def test_writing_in_order(text: str, level: str) -> None:
 
 @pytest.mark.parametrize(("text", "level", "part"), UNORDERED)
 def test_writing_out_of_order(text: str, level: str, part: str) -> None:
-    found = error(text, C=level, A=CSC, I=INTS)
+    names = formats(C=level, A=CSC, I=INTS)
+    with pytest.raises(FinchError) as caught:
+        normalize(parse_kernel(text), names, insert_workspaces=False)
+    found = caught.value
     assert found.kind == "access order" and part in found.message and found.span is not None
     assert str(parse_format(level).random_access()) in (found.hint or "")
     normal(text, C=str(parse_format(level).random_access()), A=CSC, I=INTS)
+    (note,) = normal(text, C=level, A=CSC, I=INTS).notes
+    assert part in note.message and note.span == found.span
 
 
 # ---------------------------------------------------------------------------------- errors

@@ -7,6 +7,7 @@ What a program has to do stands in its comments:
     # expect: "a line"           this is the next line that the program prints, without the quotes
     # error: kind @ 3:5 part     the program ends with an error of this kind, at line 3, column 5
                                  (`@ 3` for any column) whose message contains `part`
+    # options: --no-workspaces   what is written out of order is an error
     # engines: native interpret  only these engines run it (a semantics may give meaning to what
                                  others refuse); all do if nothing is said
 
@@ -32,7 +33,7 @@ from finchlang.tensors.tensor import Scalar
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
-_COMMENT = re.compile(r"#\s*(expect|error|engines):\s*(.*?)\s*$", re.MULTILINE)
+_COMMENT = re.compile(r"#\s*(expect|error|engines|options):\s*(.*?)\s*$", re.MULTILINE)
 _ERROR = re.compile(r"(?P<kind>[a-zA-Z/ ]+?) @ (?P<line>\d+)(?::(?P<column>\d+))?\s*(?P<part>.*)")
 
 
@@ -44,6 +45,7 @@ class Expected:
     lines: list[str] = field(default_factory=list)
     error: re.Match[str] | None = None
     engines: tuple[str, ...] = RUNNING
+    workspaces: bool = True
 
 
 def expected(text: str) -> Expected:
@@ -52,6 +54,10 @@ def expected(text: str) -> Expected:
     for kind, rest in _COMMENT.findall(text):
         if kind == "engines":
             found.engines = tuple(rest.split())
+        elif kind == "options":
+            if rest != "--no-workspaces":
+                raise ValueError("no such option")
+            found.workspaces = False
         elif kind == "error":
             found.error = _ERROR.fullmatch(rest)
             if found.error is None or found.error["kind"] not in ERROR_KINDS:
@@ -82,7 +88,7 @@ def test_program(path: Path, engine: str, tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     wanted = expected(text)
     printed: list[str] = []
-    session = Session(engine, output=printed.append)
+    session = Session(engine, output=printed.append, workspaces=wanted.workspaces)
     session["FOLDER"] = str(tmp_path)
     error: FinchError | None = None
     try:

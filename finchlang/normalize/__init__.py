@@ -9,6 +9,7 @@ from finchlang.normalize.concordize import concordize
 from finchlang.normalize.context import Context, Format
 from finchlang.normalize.dimensionalize import dimensionalize
 from finchlang.normalize.form import check_normal_form
+from finchlang.normalize.insertion import insert_workspaces
 from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
 from finchlang.normalize.schedule import schedule
@@ -33,6 +34,7 @@ PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("dimensionalize", dimensionalize),
     ("schedule", schedule),
     ("concordize", concordize),
+    ("workspaces", insert_workspaces),
 )
 
 

@@ -190,7 +190,7 @@ class _Lifecycle:
         tensor.mode, format = UPDATE, self.context.level(tensor.name)
         how = "it is thawed"
         if any(level.is_sequential for level in format.levels()):
-            tensor.workspace = Workspace(self.context, tensor.name)
+            tensor.workspace = Workspace.in_place(self.context, tensor.name)
             for s in tensor.workspace.enter(span):
                 yield s, False
             work = tensor.workspace.name

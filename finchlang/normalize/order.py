@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,102 +34,96 @@ def check_order(program: Node, context: Context) -> None:
     come in order and each fiber is written once. Expects a concordant program with its life cycle.
     Raises FinchError of kind "access order".
     """
-    _Order(context).scope(program)
+    statements = program.statements if isinstance(program, Block) else (program,)
+    for name, start, stop in phases(statements, context):
+        if found := fault(name, statements[start:stop], context):
+            raise found.error(context)
+    for s in statements:
+        if isinstance(s, (Loop, Sieve, Define)):
+            check_order(s.body, context)
 
 
-@dataclass
-class _Phase:
-    """A tensor being updated: how many modes, from the outermost, are written in order, and the
-    first update, with its indices in these modes."""
+def phases(statements: Sequence[Node], context: Context) -> Iterator[tuple[str, int, int]]:
+    """The update phases in the statements of a scope that need an order: the tensor, and from where to
+    before where its updates stand, between its declaration and its freeze."""
+    begun: dict[str, int] = {}
+    for n, s in enumerate(statements):
+        if isinstance(s, Declare) and ordered_modes(context.level(s.tensor.name)):
+            begun[s.tensor.name] = n + 1
+        elif isinstance(s, Freeze) and s.tensor.name in begun:
+            yield s.tensor.name, begun.pop(s.tensor.name), n
 
+
+@dataclass(frozen=True)
+class Fault:
+    """An update out of order: `message` says how."""
+
+    message: str
+    access: Access
     level: Level
-    modes: int
-    first: Access | None = None
+
+    def error(self, context: Context) -> FinchError:
+        sequential = next(lv for lv in self.level.levels() if lv.is_sequential)
+        kind = type(sequential).__name__
+        message = f"{self.message}: {kind} is written in order, fiber by fiber, each once"
+        hint = f"use a format that takes any order: {self.level.random_access()}"
+        return FinchError("access order", message, self.access.span, hint)
+
+
+def fault(name: str, statements: Sequence[Node], context: Context) -> Fault | None:
+    """What is wrong with the order in which `statements`, an update phase, update the tensor `name`."""
+    order = _Order(context, name)
+    return next((found for s in statements if (found := order.updates(s, ()))), None)
 
 
 class _Order:
-    def __init__(self, context: Context):
-        self.context = context
+    def __init__(self, context: Context, name: str):
+        self.context, self.name = context, name
+        self.level = context.level(name)
+        self.modes = ordered_modes(self.level)
+        self.first: Access | None = None
 
-    def scope(self, node: Node) -> None:
-        """Check the phases that begin in the statements of `node`, and in the scopes inside."""
-        statements = node.statements if isinstance(node, Block) else (node,)
-        phases: dict[str, _Phase] = {}
-        for s in statements:
-            if isinstance(s, Declare):
-                level = self.context.level(s.tensor.name)
-                modes = _ordered_modes(level)
-                if modes:
-                    phases[s.tensor.name] = _Phase(level, modes)
-            elif isinstance(s, Freeze):
-                phases.pop(s.tensor.name, None)
-            else:
-                if phases:
-                    self.updates(s, (), phases)
-                if isinstance(s, (Loop, Sieve, Define)):
-                    self.scope(s.body)
-
-    def updates(self, node: Node, loops: tuple[Loop, ...], phases: dict[str, _Phase]) -> None:
-        """Check the updates in `node` that are of `phases`; `loops` are around it."""
+    def updates(self, node: Node, loops: tuple[Loop, ...]) -> Fault | None:
+        """The first fault among the updates in `node`; `loops` are around it."""
         match node:
-            case Assign(target) if (name := root(target.tensor)) in phases:
-                self.check(target, loops, phases[name])
+            case Assign(target) if root(target.tensor) == self.name:
+                return self.check(target, loops)
             case Block(statements):
                 for s in statements:
-                    self.updates(s, loops, phases)
+                    if found := self.updates(s, loops):
+                        return found
             case Loop(_, _, body):
-                self.updates(body, (*loops, node), phases)
+                return self.updates(body, (*loops, node))
             case Sieve(_, body) | Define(_, _, body):
-                self.updates(body, loops, phases)
+                return self.updates(body, loops)
+        return None
 
-    def check(self, access: Access, loops: tuple[Loop, ...], phase: _Phase) -> None:
-        outermost_first = _own_indices(access)[::-1][: phase.modes]
-        if phase.first is None:
-            phase.first = access
-        elif _own_indices(phase.first)[::-1][: phase.modes] != outermost_first:
-            message = f"a second pass over `{self.shown(access)}`"
-            first = phase.first.span
+    def check(self, access: Access, loops: tuple[Loop, ...]) -> Fault | None:
+        outermost_first = _own_indices(access)[::-1][: self.modes]
+        shown = self.context.shown(self.name)
+        if self.first is None:
+            self.first = access
+        elif _own_indices(self.first)[::-1][: self.modes] != outermost_first:
+            message = f"a second pass over `{shown}`"
+            first = self.first.span
             if first is not None:
                 message += f", which is written at {first.line}:{first.column} already"
-            raise self.error(message, access, phase)
+            return Fault(message, access, self.level)
         by_index: dict[Node, int] = {loop.index: n for n, loop in enumerate(loops)}
         last = by_index[outermost_first[-1]]
-        followed = [self.follows(loops[by_index[i]]) for i in outermost_first]
+        followed = [follows(loops[by_index[i]], self.context) for i in outermost_first]
         wanted = list(dict.fromkeys(i.name for i in followed if i in by_index))
         repeated = self.context.original(
-            loop.index.name for loop in loops[: last + 1] if self.is_repeated(loop)
+            loop.index.name for loop in loops[: last + 1] if is_repeated(loop, self.context)
         )
         if wanted == repeated and self.is_nested(outermost_first, followed, by_index):
-            return
+            return None
         extra = [name for name in repeated if name not in wanted]
         if extra:
-            name = self.context.written(extra[0])
-            message = f"`{self.shown(access)}` is written once for each `{name}`"
+            message = f"`{shown}` is written once for each `{self.context.written(extra[0])}`"
         else:
-            message = f"`{self.shown(access)}` is written across the order of its loops"
-        raise self.error(message, access, phase)
-
-    def is_repeated(self, loop: Loop) -> bool:
-        """Whether a loop counts as one that runs more than once: also one over blocks of length 1."""
-        name, derived = loop.index.name, self.context.derived
-        is_made = any(name in made for made, _ in derived)
-        is_taken_apart = any(name in given for _, given in derived)
-        return not is_single(loop.extent) or (is_made and not is_taken_apart)
-
-    def follows(self, loop: Loop) -> Index | None:
-        """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
-        if it takes a single value that follows no index."""
-        is_derived = any(loop.index.name in given for _, given in self.context.derived)
-        if is_derived or not is_single(loop.extent):
-            return loop.index
-        x: Any = loop.extent.start  # type: ignore[attr-defined]
-        if isinstance(x, Call) and is_call(x, "+", "-") and len(x.args) == 2:
-            first, second = x.args
-            if isinstance(second, Literal):
-                x = first
-            elif isinstance(first, Literal) and is_call(x, "+"):
-                x = second
-        return x if isinstance(x, Index) else None
+            message = f"`{shown}` is written across the order of its loops"
+        return Fault(message, access, self.level)
 
     def is_nested(
         self, indices: tuple[Node, ...], followed: list[Index | None], by_index: dict[Node, int]
@@ -141,20 +136,8 @@ class _Order:
                 return False
         return True
 
-    def shown(self, access: Access) -> str:
-        name = root(access.tensor)
-        assert name is not None
-        return self.context.shown(name)
 
-    def error(self, message: str, access: Access, phase: _Phase) -> FinchError:
-        sequential = next(lv for lv in phase.level.levels() if lv.is_sequential)
-        kind = type(sequential).__name__
-        message += f": {kind} is written in order, fiber by fiber, each once"
-        hint = f"use a format that takes any order: {phase.level.random_access()}"
-        return FinchError("access order", message, access.span, hint)
-
-
-def _ordered_modes(level: Level) -> int:
+def ordered_modes(level: Level) -> int:
     """How many modes, counted from the outermost, end in the innermost sequential level."""
     modes = ordered = 0
     for part in level.levels():
@@ -173,3 +156,27 @@ def _own_indices(access: Access) -> tuple[Node, ...]:
             del indices[tensor.args[1].value]  # type: ignore[attr-defined]
         tensor = tensor.args[0]
     return tuple(indices)
+
+
+def is_repeated(loop: Loop, context: Context) -> bool:
+    """Whether a loop counts as one that runs more than once: also one over blocks of length 1."""
+    name, derived = loop.index.name, context.derived
+    is_made = any(name in made for made, _ in derived)
+    is_taken_apart = any(name in given for _, given in derived)
+    return not is_single(loop.extent) or (is_made and not is_taken_apart)
+
+
+def follows(loop: Loop, context: Context) -> Index | None:
+    """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
+    if it takes a single value that follows no index."""
+    is_derived = any(loop.index.name in given for _, given in context.derived)
+    if is_derived or not is_single(loop.extent):
+        return loop.index
+    x: Any = loop.extent.start  # type: ignore[attr-defined]
+    if isinstance(x, Call) and is_call(x, "+", "-") and len(x.args) == 2:
+        first, second = x.args
+        if isinstance(second, Literal):
+            x = first
+        elif isinstance(first, Literal) and is_call(x, "+"):
+            x = second
+    return x if isinstance(x, Index) else None

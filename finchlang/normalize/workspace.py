@@ -1,9 +1,9 @@
-"""Updating a tensor in place that can only be written in order: through a workspace that can be
-written in any order (the life cycle pass uses it)."""
+"""Writing a tensor that can only be written in order through a workspace, which can be written in any
+order: updates in place (the life cycle pass), and others out of order (the workspaces pass)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
@@ -23,30 +23,53 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.tensors.level import Level
 from finchlang.walk import map_children, replace
 
 
 class Workspace:
-    """The workspace of one tensor: `enter` fills it from the tensor, `redirect` makes updates of
-    the tensor go to it, `leave` writes the tensor anew from it, in order, up to the freeze."""
+    """A tensor `name` that takes the updates of `tensor` in any order, `redirect`ed to it, and is
+    then copied, in order. It has the modes of `tensor` but for the outermost, which are known where
+    it stands: their indices are `outer`."""
 
-    def __init__(self, context: Context, name: str):
-        self.context = context
-        self.tensor = name
-        level = context.level(name)
-        self.order, self.fill = level.order, level.fill
-        if name not in context.workspace_of:
-            work = context.workspace_of[name] = context.fresh(f"{name}_work")
-            context.formats[work] = context.workspaces[work] = level.random_access()
-        self.name = context.workspace_of[name]
+    def __init__(
+        self, context: Context, tensor: str, name: str, outer: tuple[Node, ...] = ()
+    ) -> None:
+        self.context, self.tensor, self.name, self.outer = context, tensor, name, outer
+        self.fill = context.level(tensor).fill
+        self.order = context.level(tensor).order - len(outer)
+
+    @classmethod
+    def of(cls, context: Context, tensor: str, level: Level, outer: tuple[Node, ...] = ()) -> Any:
+        """One that is new, and of the format `level`."""
+        name = context.fresh(f"{tensor}_work")
+        context.formats[name] = context.workspaces[name] = level
+        return cls(context, tensor, name, outer)
+
+    @classmethod
+    def in_place(cls, context: Context, tensor: str) -> Workspace:
+        """The one for updates in place, which is the same for all of them."""
+        if tensor not in context.workspace_of:
+            made = cls.of(context, tensor, context.level(tensor).random_access())
+            context.workspace_of[tensor] = made.name
+        return cls(context, tensor, context.workspace_of[tensor])
 
     def enter(self, span: Span | None) -> tuple[Node, ...]:
+        """Fill it from the tensor."""
         return self.declare(self.name, span), self.copy(self.name, self.tensor, span)
 
     def leave(self, span: Span | None) -> tuple[Node, ...]:
+        """Write the tensor anew from it, up to the freeze."""
         frozen = Freeze(Variable(self.name, span=span), span=span)
         declared = self.declare(self.tensor, span)
         return frozen, declared, self.copy(self.tensor, self.name, span)
+
+    def around(self, statements: Iterable[Node], span: Span | None) -> tuple[Node, ...]:
+        """`statements` with their updates of the tensor collected in it."""
+        declared = self.declare(self.name, span)
+        frozen = Freeze(Variable(self.name, span=span), span=span)
+        copied = self.copy(self.tensor, self.name, span)
+        return declared, *map(self.redirect, statements), frozen, copied
 
     def redirect(self, node: Node) -> Any:
         """The statement `node` with its updates of the tensor going to the workspace, whose mode is the
@@ -54,8 +77,9 @@ class Workspace:
         if isinstance(node, Mode) and node.tensor.name == self.tensor:
             return replace(node, tensor=Variable(self.name, span=node.tensor.span))
         if isinstance(node, Assign) and root(node.target.tensor) == self.tensor:
-            target = replace(node.target, tensor=self._renamed(node.target.tensor))
-            return replace(node, target=target)
+            tensor = self._renamed(node.target.tensor)
+            indices = node.target.indices[: len(node.target.indices) - len(self.outer)]
+            return replace(node, target=replace(node.target, tensor=tensor, indices=indices))
         return map_children(self.redirect, node)
 
     def _renamed(self, tensor: Node) -> Node:
@@ -76,9 +100,9 @@ class Workspace:
         names = [self.context.fresh("ijklmnpq"[k % 8]) for k in range(self.order)]
         indices = tuple(Index(n, span=span) for n in names)
         body: Node = Assign(
-            Access(Variable(target, span=span), indices, span=span),
+            self.access(target, indices, span),
             Variable(INIT, span=span),
-            Access(Variable(source, span=span), indices, span=span),
+            self.access(source, indices, span),
             span=span,
         )
         for condition in self.conditions(indices):
@@ -87,11 +111,16 @@ class Workspace:
             body = Loop(index, self.extent(k + 1, span), body, span=span)
         return annotate(body, {name: self.context.level(name) for name in (target, source)})
 
+    def access(self, name: str, indices: tuple[Node, ...], span: Span | None) -> Access:
+        outer = self.outer if name == self.tensor else ()
+        return Access(Variable(name, span=span), (*indices, *outer), span=span)
+
     def conditions(self, indices: tuple[Index, ...]) -> Iterator[Node]:
-        """Where the levels of the tensor and of the workspace are to be written."""
+        """Where the levels of the tensor that are all in the workspace are to be written."""
+        modes = self.order + len(self.outer)
         for level in self.context.level(self.tensor).levels():
-            own = indices[len(indices) - level.modes :]
-            indices = indices[: len(indices) - level.modes]
-            condition = level.where_written(own)
+            own = indices[modes - level.modes : modes]
+            modes -= level.modes
+            condition = level.where_written(own) if len(own) == level.modes else None
             if condition is not None:
                 yield condition

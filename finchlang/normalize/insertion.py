@@ -1,0 +1,185 @@
+"""The workspaces pass (Workspaces'24 section 6.2): what is written out of order goes through a
+workspace that takes any order, and from there, in order, to where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.normalize.classify import classify
+from finchlang.normalize.context import Context, place, reads, root
+from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordered_modes, phases
+from finchlang.normalize.workspace import Workspace
+from finchlang.source import Note
+from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Sieve, Variable
+from finchlang.tensors.level import Level
+from finchlang.tensors.packed import Packed
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
+from finchlang.types import Int32, Type
+from finchlang.walk import block, replace
+
+_Rebuild = Callable[[tuple[Node, ...]], tuple[Node, ...]]
+
+
+def insert_workspaces(program: Node, context: Context) -> Node:
+    """`program` with a workspace for each update phase that `check_order` would refuse.
+
+    It spans the modes from the first mismatch inwards, and stands inside of all loops over the modes
+    before that. What a workspace does not mend is left as it is.
+    """
+    if not context.insert_workspaces:
+        return program
+    context.reserve(program)
+    return _Insertion(context).scope(program)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a workspace may stand: around those of `statements`, in one scope, that update the tensor.
+    The loops of its outermost modes are around, with the indices `outer`; `rebuild` gives the whole
+    phase, given other statements here."""
+
+    statements: tuple[Node, ...]
+    outer: tuple[Node, ...]
+    rebuild: _Rebuild
+
+
+class _Insertion:
+    def __init__(self, context: Context):
+        self.context = context
+
+    def scope(self, node: Node) -> Any:
+        statements = node.statements if isinstance(node, Block) else (node,)
+        for n, _ in enumerate(tuple(phases(statements, self.context))):
+            name, start, stop = tuple(phases(statements, self.context))[n]
+            if found := fault(name, statements[start:stop], self.context):
+                mended = self.mend(name, statements[start:stop], found)
+                statements = (*statements[:start], *mended, *statements[stop:])
+        inside = [
+            replace(s, body=self.scope(s.body)) if isinstance(s, (Loop, Sieve, Define)) else s
+            for s in statements
+        ]
+        return replace(node, statements=tuple(inside)) if isinstance(node, Block) else inside[0]
+
+    def mend(self, name: str, phase: tuple[Node, ...], found: Fault) -> tuple[Node, ...]:
+        """`phase` with a workspace for the tensor `name`, as far inside as can be."""
+        context, span = self.context, found.access.span
+        for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
+            level = workspace_level(found.level, len(at.outer))
+            if level is None:
+                continue
+            made = Workspace.of(context, name, level, at.outer)
+            first, stop = _updating(name, at.statements)
+            inner = made.around(at.statements[first:stop], span)
+            mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
+            if fault(name, mended, context) is None:
+                self.tell(made, phase, found)
+                return mended
+            del context.formats[made.name], context.workspaces[made.name]
+        return phase
+
+    def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
+        """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
+        outside inwards, as long as one statement holds all updates and loops are its modes', from the
+        outermost on."""
+        outer: tuple[Node, ...] = ()
+        rebuild: _Rebuild = lambda statements: statements  # noqa: E731
+        updates = list(_updates(name, statements))
+        is_bare = all(isinstance(assign.target.tensor, Variable) for assign, _ in updates)
+        while True:
+            yield _Place(statements, outer, rebuild)
+            first, stop = _updating(name, statements)
+            node = statements[first]
+            if stop - first > 1 or not isinstance(node, (Loop, Sieve, Define)):
+                return
+            if isinstance(node, Loop):
+                modes = {assign.target.indices[-1 - len(outer)] for assign, _ in updates}
+                over = {
+                    follows(loop, self.context)
+                    for _, loops in updates
+                    for loop in loops
+                    if loop.index in modes
+                }
+                if is_repeated(node, self.context) and not (
+                    is_bare and self.is_loop_of(node, over)
+                ):
+                    return
+                if is_bare and modes == {node.index}:
+                    outer = (node.index, *outer)
+                    if len(outer) == ordered:
+                        return
+            rebuild = _inside(rebuild, statements, first)
+            statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
+
+    def is_loop_of(self, loop: Loop, modes: set[Index | None]) -> bool:
+        """Whether the only one of `modes` is what `loop` goes over, perhaps with others that a
+        schedule made of it."""
+        names = {mode.name for mode in modes if mode is not None}
+        parts = {name for made, given in self.context.derived if names & {*given} for name in made}
+        return len(modes) == 1 and loop.index.name in names | parts
+
+    def tell(self, made: Workspace, phase: tuple[Node, ...], found: Fault) -> None:
+        context, shown = self.context, self.context.shown(made.tensor)
+        modes = f"{made.order} mode{'s' * (made.order != 1)}"
+        message = f"{found.message}: it goes through a workspace of {modes}"
+        context.notes.append(Note(message, found.access.span))
+        for assign, loops in _updates(made.tensor, phase):
+            read = [context.level(name).levels() for name in reads(assign.value)]
+            sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
+            kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
+            context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
+        text = f"`{shown}` is written by way of `{made.name}`, {context.workspaces[made.name]}"
+        context.decide("workspaces", text)
+
+
+def workspace_level(level: Level, known: int) -> Level | None:
+    """The format of a workspace for a tensor of the format `level` whose `known` outermost modes are
+    known where it stands; None if that cannot be."""
+    count, rest = ordered_modes(level) - known, level
+    while known >= rest.modes > 0:
+        known, rest = known - rest.modes, rest.child
+    parts = list(rest.levels())
+    ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
+    if any(isinstance(part, Packed) for part in ordered):  # which knows its half
+        return None if known else rest.random_access()
+    below, index = ordered[-1].child, _index_type(ordered)
+    if count == 1 and below.is_leaf:
+        return SparseByteMap(below, index)
+    return SparseHash(below, index, count)
+
+
+def _index_type(levels: Sequence[Level]) -> Type:
+    """One that has room for the coordinates of all `levels`."""
+    types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
+    return max(types, key=lambda type: type.highest)
+
+
+def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuild:
+    def whole(inner: tuple[Node, ...]) -> tuple[Node, ...]:
+        node = replace(statements[at], body=block(*inner))
+        return rebuild((*statements[:at], node, *statements[at + 1 :]))
+
+    return whole
+
+
+def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:
+    """From which to before which of `statements` the tensor `name` is updated."""
+    found = [n for n, s in enumerate(statements) if next(_updates(name, (s,)), None)]
+    return found[0], found[-1] + 1
+
+
+def _updates(
+    name: str, statements: Sequence[Node], loops: tuple[Loop, ...] = ()
+) -> Iterator[tuple[Assign, tuple[Loop, ...]]]:
+    """The updates of the tensor `name` in `statements`, with the loops around them."""
+    for s in statements:
+        if isinstance(s, Block):
+            yield from _updates(name, s.statements, loops)
+        elif isinstance(s, Loop):
+            yield from _updates(name, (s.body,), (*loops, s))
+        elif isinstance(s, (Sieve, Define)):
+            yield from _updates(name, (s.body,), loops)
+        elif isinstance(s, Assign) and root(s.target.tensor) == name:
+            yield s, loops
