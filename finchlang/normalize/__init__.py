@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from finchlang.normalize.combine import combine
 from finchlang.normalize.concordize import concordize
 from finchlang.normalize.context import Context, Format
 from finchlang.normalize.dimensionalize import dimensionalize
@@ -66,6 +67,7 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
             continue
         program = function(program, context)
         yield name, program
+    combine(program, context)
     check_order(program, context)
     check_normal_form(program, context)
 

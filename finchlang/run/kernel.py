@@ -109,8 +109,9 @@ class Kernel:
         for bound in self.bounds:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
-        own = [bound.name for bound in self.bounds[len(self.tensors) :]]
-        state = State.before(host, {bound.name: bound.fiber for bound in self.bounds}, own)
+        own, formats = self.bounds[len(self.tensors) :], self.normalized.formats
+        fibers = {b.name: b.fiber_of(formats[b.name]) for b in self.bounds}
+        state = State.before(host, fibers, [bound.name for bound in own])
         try:
             Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
         finally:

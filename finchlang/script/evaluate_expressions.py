@@ -29,7 +29,9 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.formats import LEVELS
+from finchlang.tensors.policies import POLICIES
 from finchlang.tensors.tensor import Scalar
+from finchlang.tensors.workspace import Workspace
 from finchlang.types import type_of_value
 
 #: a part of a script, ready to run: gives its value, None for statements without one
@@ -151,7 +153,8 @@ class Expressions:
         raise FinchError("syntax", "a tensor has a mode in a kernel only", node.span, hint)
 
     def parametric(self, node: Parametric, scope: Scope) -> Closure:
-        name, span, parameters = node.name, node.span, self.closures(node.parameters, scope)
+        name, span = node.name, node.span
+        parameters = [self.parameter(name, node, scope) for node in node.parameters]
 
         def level(env: Environment) -> LevelName:
             if name in LEVELS:
@@ -161,6 +164,13 @@ class Expressions:
             raise FinchError("unknown name", f"there is no level {name}", span, hint)
 
         return level
+
+    def parameter(self, name: str, node: Node, scope: Scope) -> Closure:
+        """A parameter of the level `name`; policies of workspaces are names that stand for themselves."""
+        if name == Workspace.__name__ and isinstance(node, Variable) and node.name in POLICIES:
+            policy = node.name
+            return lambda env: policy
+        return self.closure(node, scope)
 
 
 def placed(span: Span | None, run: Closure) -> Closure:

@@ -37,6 +37,10 @@ class Bound:
         """The inputs of a tensor of this shape and with these counters."""
         return [*shape, *counters[len(counters) - self.given_counters :]]
 
+    def fiber_of(self, level: Any) -> Fiber:
+        """The fiber, of `level`, which says more of what the program does with it than the format."""
+        return replace(self.fiber, store=replace(self.fiber.store, level=level))
+
     def enter(self, host: Host) -> None:
         """Put what is given from outside into the cells."""
         if self.written:

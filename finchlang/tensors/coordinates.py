@@ -81,6 +81,23 @@ class Coordinates(Level):
 
         return Thunk(preamble)
 
+    def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> Lookup:
+        """What is written at any coordinate of the mode before those whose coordinates are `known`
+        (from 1, the last mode first)."""
+
+        def at(host: Host, i: Expr) -> Node:
+            coordinates = *known, i
+            if len(coordinates) < self.number:
+                return Written(fiber, coordinates)
+            return Thunk(lambda host: self.enter(host, fiber, coordinates))
+
+        return Lookup(at)
+
+    def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
+        """The entry at `coordinates` (from 1, the last mode first) of a level that is written by
+        `write_anywhere`, and what is done when it was written."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             one, other = (self.child_position(host, store, k) for k in (a, b))
@@ -193,3 +210,21 @@ class Entries(PartOfFiber):
 
         tail = payload if is_last else None
         return listed.then_fill(listed.steps(host, protocol, body, tail, None, following))
+
+
+@dataclass(frozen=True, slots=True)
+class Written(PartOfFiber):
+    """A fiber being written, at `coordinates` (from 1, the last mode first) of its last modes."""
+
+    coordinates: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.coordinates)))}]"
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.coordinates)]
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        level = self.fiber.level
+        assert isinstance(level, Coordinates)
+        return level.write_anywhere(self.fiber, self.coordinates)

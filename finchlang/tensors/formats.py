@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import gt
 from typing import Any
 
 from finchlang.algebra import literal_type
@@ -27,13 +28,14 @@ from finchlang.tensors.sparse_interval import SparseInterval
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.sparse_pinpoint import SparsePinpoint
 from finchlang.tensors.sparse_run_list import SparseRunList
+from finchlang.tensors.workspace import Workspace
 from finchlang.text.parse import parse_script
 from finchlang.types import Int64, Type, named_type
 
 _KINDS: tuple[type[Level], ...] = (
     *(Dense, RunList, PackBits),
     *(SparseList, SparsePinpoint, SparseRunList, SparseInterval, SparseBlockList, SparseBand),
-    *(SparseByteMap, SparseHash, SparseCOO),
+    *(SparseByteMap, SparseHash, SparseCOO, Workspace),
     *(Ragged, LowerTriangular, UpperTriangular, Symmetric),
     *(Element, Pattern, *SCALARS.values()),
 )
@@ -92,17 +94,28 @@ def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) ->
 
 def _coordinates(kind: type[Coordinates], parameters: tuple[Any, ...], lvl: Level) -> Level:
     """`SparseHash(lvl)`, `SparseHash{Int32}(lvl)`, `SparseHash{2}(lvl)`, `SparseHash{2, Int32}(lvl)`;
-    SparseCOO always says how many modes it has."""
+    SparseCOO always says how many modes it has, Workspace may also have a policy and a capacity."""
     name, wrong = kind.__name__, "its number of modes and an integer type for its indices"
     given = [p.value if isinstance(p, Literal) else p for p in parameters]
     numbers = [p for p in given if type(p) is int]
     types = [p for p in parameters if isinstance(p, Type) and p.is_integer]
-    if len(numbers) + len(types) < len(parameters) or len(numbers) > 1 or len(types) > 1:
+    policies = [p for p in given if isinstance(p, str)]
+    is_workspace = issubclass(kind, Workspace)
+    if is_workspace:
+        wrong += ", a policy and its capacity"
+    most = (1 + is_workspace, 1, int(is_workspace))
+    counts = len(numbers), len(types), len(policies)
+    if sum(counts) < len(parameters) or any(map(gt, counts, most)):
         raise FinchError("type", f"the parameters of {name} are {wrong}")
     if kind is SparseCOO and not numbers:
         raise FinchError("type", "SparseCOO needs its number of modes", hint="SparseCOO{2}(...)")
     index = types[0] if types else Int64
-    return kind(lvl, index, numbers[0] if numbers else 1)
+    if not is_workspace:
+        return kind(lvl, index, *numbers)
+    if numbers[1:] and numbers[1] < 1:
+        raise FinchError("type", f"a capacity is at least 1, not {numbers[1]}")
+    modes, capacity, *_ = [*numbers, 0] if numbers else (1, 0)
+    return Workspace(lvl, index, modes, "".join(policies), capacity)
 
 
 def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
@@ -132,6 +145,12 @@ def parse_format(text: str) -> Level:
     return found
 
 
+def _parameter(node: Node) -> Any:
+    """A literal, a type, or the name of a policy."""
+    is_name = isinstance(node, Variable) and named_type(node.name) is None
+    return node.name if is_name else _evaluate(node)  # type: ignore[attr-defined]
+
+
 def _evaluate(node: Node) -> Any:
     if isinstance(node, Literal):
         return typed_literal(node.value, literal_type(node))
@@ -143,7 +162,7 @@ def _evaluate(node: Node) -> Any:
             if isinstance(node.op, Variable):
                 return construct(node.op.name, (), args)
             if isinstance(node.op, Parametric):
-                parameters = tuple(_evaluate(p) for p in node.op.parameters)
+                parameters = tuple(_parameter(p) for p in node.op.parameters)
                 return construct(node.op.name, parameters, args)
         except FinchError as error:
             raise error.at(node.span) from None

@@ -41,10 +41,10 @@ def hashed(key: Expr) -> Expr:
 def clear(host: Host, store: Storage) -> None:
     """Take everything out."""
     host.set(store.stored, ZERO)
-    _resize(host, store, const(FIRST_SLOTS))
+    resize(host, store, const(FIRST_SLOTS))
 
 
-def _resize(host: Host, store: Storage, slots: Expr) -> None:
+def resize(host: Host, store: Storage, slots: Expr) -> None:
     host.grow(store.slots, ONE)
     host.store(store.slots, ZERO, slots)
     words = host.let(mul(slots, 2), "words")
@@ -79,7 +79,7 @@ def make_room(host: Host, store: Storage) -> None:
 
 def rebuild(host: Host, store: Storage, slots: Expr) -> None:
     """Make the table anew, of `slots` slots, from the keys."""
-    _resize(host, store, slots)
+    resize(host, store, slots)
 
     def entry(e: Expr) -> None:
         held = host.load(store.key, e, "held")

@@ -10,12 +10,12 @@ import numpy as np
 from finchlang.host.fold import FALSE, ONE, ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Thunk
+from finchlang.looplets import Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
-from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Storage
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
@@ -81,23 +81,15 @@ class SparseCOO(Coordinates):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
             return self.read_entries(host, fiber, protocol)
-        return Thunk(lambda host: self._enter(host, fiber))
+        return Thunk(lambda host: self._begin(host, fiber))
 
-    def _enter(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store = fiber.store
         first = host.get(store.stored)
 
-        return Lookup(lambda host, i: self.at(host, fiber, (i,))), lambda host: count_written(
-            host, fiber, first
-        )
+        return self.write_anywhere(fiber), lambda host: count_written(host, fiber, first)
 
-    def at(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> Node:
-        """What is written at `coordinates` (from 1, the last mode first)."""
-        if len(coordinates) < self.number:
-            return Appending(fiber, coordinates)
-        return Thunk(lambda host: self._append(host, fiber, coordinates))
-
-    def _append(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
+    def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         store = fiber.store
         q = host.get(store.stored)
         self.lvl.assemble(host, store.child, self.below(fiber.dims), q, q)
@@ -124,21 +116,3 @@ class SparseCOO(Coordinates):
     def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
         stored = int(storage["ptr"][count])
         return {"ptr": count + 1} | dict.fromkeys(self.names(), stored)
-
-
-@dataclass(frozen=True, slots=True)
-class Appending(PartOfFiber):
-    """A fiber being written, at `coordinates` (from 1) of its last modes."""
-
-    coordinates: tuple[Expr, ...]
-
-    def __str__(self) -> str:
-        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.coordinates)))}]"
-
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.fiber.dims[: len(self.fiber.dims) - len(self.coordinates)]
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        level = self.fiber.level
-        assert isinstance(level, SparseCOO)
-        return Lookup(lambda host, i: level.at(host, self.fiber, (*self.coordinates, i)))

@@ -1,0 +1,65 @@
+"""By which operator a program has the workspaces that it writes combine what was
+written to one place, when they merge (Workspaces'24 section 4.3)."""
+
+from __future__ import annotations
+
+from finchlang.algebra import operator
+from finchlang.normalize.context import PLAIN, Context, root
+from finchlang.source import FinchError
+from finchlang.syntax import Assign, Node
+from finchlang.tensors.policies import POLICIES
+from finchlang.tensors.workspace import Workspace, identity, merging
+from finchlang.text.print import pretty
+from finchlang.types import Type
+from finchlang.walk import walk
+
+
+def combine(program: Node, context: Context) -> None:
+    """Give the context's formats of workspaces their operators. Expects the life cycle.
+
+    Raises FinchError "type" where the policy of a workspace has to merge and merging would change the
+    meaning.
+    """
+    updates: dict[str, list[Assign]] = {}
+    for node in walk(program):
+        if isinstance(node, Assign):
+            name = root(node.target.tensor)
+            assert name is not None
+            level = context.formats.get(name)
+            if isinstance(level, Workspace):
+                updates.setdefault(name, []).append(node)
+    for name, own in updates.items():
+        level = context.formats[name]
+        assert isinstance(level, Workspace)
+        op = _operator(own, level.element_type)
+        if op is None:
+            _check(level, own[0], context.shown(name))
+        context.formats[name] = level.combining(op)
+
+
+def _operator(updates: list[Assign], type: Type) -> Node | None:
+    """The operator by which values made by any of `updates` are combined; None if there is none."""
+    found = {merging(assign.op) for assign in updates}
+    op = found.pop()
+    row = operator(op) if op is not None else None
+    if found or op is None or row is None:
+        return None
+    if len(updates) > 1 and not row.commutative:
+        return None  # they may write to entries that are not made in this order
+    if row.keeps_old and identity(row, type) is None:
+        return None
+    return op
+
+
+def _check(level: Workspace, update: Assign, name: str) -> None:
+    must_merge = bool(level.policy) and not POLICIES[level.policy].combines
+    if not must_merge and not level.capacity:
+        return
+    what = f"the policy {level.policy}" if must_merge else f"a capacity of {level.capacity}"
+    shown = "=" if update.op in PLAIN else f"{pretty(update.op)}="
+    message = (
+        f"`{name}` has {what} and would be merged, which would change what `{shown}` means: it is "
+        "no associative operator with an identity, or not the only one"
+    )
+    hint = f"the policy hash without a capacity: Workspace{{{level.number}, hash}}({level.lvl})"
+    raise FinchError("type", message, update.span, hint)

@@ -1,0 +1,15 @@
+"""The policies of workspaces (Workspaces'24 section 5), by name. A new one is a subclass of
+`policy.Policy` and an entry here."""
+
+from __future__ import annotations
+
+from finchlang.tensors.policies.bucket import Bucket
+from finchlang.tensors.policies.coord import Coord
+from finchlang.tensors.policies.hash import Hash
+from finchlang.tensors.policies.policy import Batch, Policy, merge
+
+__all__ = ["DEFAULTS", "POLICIES", "Batch", "Policy", "merge"]
+
+POLICIES: dict[str, Policy] = {p.name: p for p in (Coord(), Hash(), Bucket())}
+#: the policy where none is named: if batches can be merged, and if not
+DEFAULTS = ("coord", "hash")
