@@ -325,7 +325,7 @@ class KernelAtSite:
         values = [given[at].value for at in self._numbers]
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
-        stored = [array for a, is_written in read if not is_written for array in a.arrays]
+        stored = (array for a, is_written in read if not is_written for array in a.arrays)
         is_large = are_too_large(kernel.signature.spans.values(), shapes, numbers, stored)
         return self.for_large_sizes if is_large else self
 
