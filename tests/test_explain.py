@@ -15,6 +15,8 @@ from repl.__main__ import main
 DEFINITIONS = """\
 A = fsparse([1, 2, 3], [1, 2, 2], [1.0, 2.0, 3.0], (3, 4))
 C = fsparse([2, 3], [1, 4], [5.0, 7.0], (3, 4))
+B = fsparse([1, 2, 4], [1, 2, 2], [1.0, 2.0, 3.0], (4, 2))
+D = Tensor(Dense(SparseList(Element(0.0))))
 x = Tensor(Dense(Element(0.0)), [1.0, 2.0, 0.0, 4.0])
 y = Tensor(Dense(Element(0.0)), 3)
 s = Scalar(0.0)
@@ -26,6 +28,10 @@ KERNELS = {
     "thawed": "for j = _, i = _; y[i] += A[i, j] end",
     "across": "begin; s .= 0; for i = _, j = _; s[] += A[i, j] * x[~(j + 1)] end end",
     "read_and_again": "begin; s .= 0; for i = _; s[] += y[i] end; y .= s[]; s .= 1 end",
+    "gustavson": "begin; D .= 0; for j = _, k = _, i = _; D[i, j] += A[i, k] * B[k, j] end end",
+    "outer_product": "begin; D .= 0; for k = _, j = _, i = _; D[i, j] += A[i, k] * B[k, j] end end",
+    "transpose": "begin; D .= 0; for j = _, i = _; D[j, i] = A[i, j] end end",
+    "any_order": "begin; s .= 0; for i = _, j = _; s[] += A[i, j] end end",
 }
 
 
@@ -55,7 +61,7 @@ def test_what_normalize_prints_runs_after_the_definitions(name: str, capsys) -> 
     written, rewritten = Session(), Session()
     written.run_file(path)
     rewritten.run(DEFINITIONS + normal)
-    for tensor in ("C", "y", "s"):
+    for tensor in ("C", "D", "y", "s"):
         one, other = as_tensor(written[tensor]), as_tensor(rewritten[tensor])
         assert one is not None and other is not None
         np.testing.assert_array_equal(one.to_numpy(), other.to_numpy())

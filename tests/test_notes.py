@@ -8,36 +8,31 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-import finchlang.normalize
+from finchlang import Tensor
 from finchlang.run import kernel as kernel_module
 from finchlang.session import Observer, Session
-from finchlang.source import Note
-from finchlang.syntax import Assign
-from finchlang.walk import walk
+from finchlang.source import FinchError, Note
 from repl.__main__ import main
 
-TEXT = """\
-x = Tensor(Dense(Element(0.0)), [1.0, 0.0, 2.0])
-y = Tensor(Dense(Element(0.0)), 3)
-for n = 1:2
-    @finch for i = _; y[i] += x[i] end
+KERNEL = """
+@finch begin
+    C .= 0
+    for i = _, j = _; C[i, j] = A[i, j] end
 end
+"""
+TEXT = f"""\
+A = fsparse([1, 2], [3, 1], [5.0, 7.0], (2, 3))
+C = Tensor(Dense(SparseList(Element(0.0))))
+for n = 1:2 {KERNEL} end
 println("done")
 """
+MESSAGE = "`C` is written across the order of its loops: it goes through a workspace of 2 modes"
 
 
 @pytest.fixture(autouse=True)
-def noteworthy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each update is noteworthy, if workspaces are inserted; kernels are kept in a directory."""
-
-    def notes(program: Any, context: Any) -> Any:
-        updates = [n for n in walk(program) if isinstance(n, Assign) and context.insert_workspaces]
-        context.notes += [Note("this is an update", n.target.span) for n in updates]
-        return program
-
-    passes = (*finchlang.normalize.PASSES, ("notes", notes))
-    monkeypatch.setattr(finchlang.normalize, "PASSES", passes)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -49,7 +44,7 @@ def script(tmp_path: Path) -> str:
 
 
 def told(script: str) -> str:
-    return f"{script}:4:23: note: this is an update\n"
+    return f"{script}:6:23: note: {MESSAGE}\n"
 
 
 class Telling(Observer):
@@ -76,49 +71,49 @@ def test_check_and_diff_tell_each_note_once(script: str, capsys) -> None:
 def test_the_prompt_tells_notes(script: str, capsys, monkeypatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(TEXT))
     assert main([]) == 0
-    assert capsys.readouterr().err == "<stdin>:4:23: note: this is an update\n"
+    assert capsys.readouterr().err == f"<stdin>:6:23: note: {MESSAGE}\n"
 
 
-@pytest.mark.parametrize("command", ["run", "check", "diff", "normalize", "residual", "llvm"])
-def test_no_workspaces_is_an_option_of_commands(command: str, script: str, capsys) -> None:
-    assert main([command, "--no-workspaces", script]) == 0
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize("command", ["run", "check", "diff", "normalize", "explain", "residual"])
+def test_without_workspaces_there_is_an_error(command: str, script: str, capsys) -> None:
+    assert main([command, "--no-workspaces", script]) == 1
+    out, err = capsys.readouterr()
+    assert "access order" in out + err and " note: " not in out + err
+
+
+def session(matrix: Any = scipy.sparse.csc_array, **options: Any) -> Session:
+    made = Session(**options)
+    made["A"], made["C"] = matrix(np.eye(3)), Tensor("Dense(SparseList(Element(0.0)))")
+    return made
 
 
 def test_a_session_keeps_notes_and_prints_none(capsys) -> None:
     telling = Telling()
-    session = Session(observer=telling)
-    session["x"], session["y"] = np.ones(3), np.zeros(3)
-    text = "@finch for i = _; y[i] += x[i] end"
+    own = session(observer=telling)
     for _ in range(3):
-        session.run(text)
-    session["x"] = np.ones(3, np.float32)  # another kernel, of which nothing new is to be told
-    session.run(text)
-    assert telling.notes == session.notes
-    assert [(n.message, n.span and n.span.text) for n in session.notes] == [
-        ("this is an update", "y[i]")
-    ]
+        own.run(KERNEL)
+    own["A"] = np.eye(3)  # another kernel, of which nothing new is to be told
+    own.run(KERNEL)
+    assert telling.notes == own.notes
+    assert [(n.message, n.span and n.span.text) for n in own.notes] == [(MESSAGE, "C[i, j]")]
     assert capsys.readouterr() == ("", "")
-    assert Session(workspaces=False).run("1") == 1
 
 
-def test_a_session_without_workspaces_is_another_kernel() -> None:
-    def notes(**options: Any) -> list[Note]:
-        session = Session(**options)
-        session["x"], session["y"] = np.ones(3), np.zeros(3)
-        session.run("@finch for i = _; y[i] += x[i] end")
-        return session.notes
-
-    assert len(notes()) == 1
-    assert notes(workspaces=False) == []
-    assert len(notes()) == 1
+def test_a_session_without_workspaces_does_not_find_kernels_that_have_some() -> None:
+    for _ in range(2):
+        own = session()
+        own.run(KERNEL)
+        assert len(own.notes) == 1
+        own = session(workspaces=False)
+        with pytest.raises(FinchError, match="access order"):
+            own.run(KERNEL)
+        assert own.notes == []
 
 
 def test_a_kernel_found_on_disk_gives_its_notes(script: str, capsys, monkeypatch) -> None:
     assert main(["run", script]) == 0
     first = capsys.readouterr()
     monkeypatch.setattr(kernel_module, "normalize", None)  # not called again
-    monkeypatch.setattr(kernel_module, "ResidualHost", None)
     assert main(["run", script]) == 0
     assert capsys.readouterr() == first
     assert first.err == told(script)

@@ -67,7 +67,7 @@ class _Insertion:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
         for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
-            level = workspace_level(found.level, len(at.outer))
+            level = workspace_level(found.level, len(at.outer), context.is_large)
             if level is None:
                 continue
             made = Workspace.of(context, name, level, at.outer)
@@ -134,7 +134,7 @@ class _Insertion:
         context.decide("workspaces", text)
 
 
-def workspace_level(level: Level, known: int) -> Level | None:
+def workspace_level(level: Level, known: int, is_large: bool) -> Level | None:
     """The format of a workspace for a tensor of the format `level` whose `known` outermost modes are
     known where it stands; None if that cannot be."""
     count, rest = ordered_modes(level) - known, level
@@ -145,7 +145,7 @@ def workspace_level(level: Level, known: int) -> Level | None:
     if any(isinstance(part, Packed) for part in ordered):  # which knows its half
         return None if known else rest.random_access()
     below, index = ordered[-1].child, _index_type(ordered)
-    if count == 1 and below.is_leaf:
+    if count == 1 and below.is_leaf and not is_large:
         return SparseByteMap(below, index)
     return SparseHash(below, index, count)
 

@@ -1,0 +1,139 @@
+"""The choice that depends on sizes: a workspace of one mode is a byte map, unless that takes too much
+memory for what a kernel is called on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from finchlang import Session, Tensor
+from finchlang.run import spans
+from finchlang.session import KernelEvent, Observer
+from repl.__main__ import main
+
+ENGINES = ("native", "interpret", "residual")
+
+GUSTAVSON = """
+@finch begin
+    C .= 0
+    for j = _, k = _, i = _
+        C[i, j] += A[i, k] * B[k, j]
+    end
+end
+"""
+
+
+class Told(Observer):
+    """The workspaces of the kernels that were compiled, in order."""
+
+    def __init__(self) -> None:
+        self.formats: list[str] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.formats += [str(level) for level in event.workspaces.values()]
+
+    def take(self) -> list[bool]:
+        """Whether each is a byte map."""
+        formats, self.formats = self.formats, []
+        return [format.startswith("SparseByteMap") for format in formats]
+
+
+def product(session: Session, rows: int, text: str = GUSTAVSON) -> Tensor:
+    places = ([rows - 1, 0, 2, rows - 1], [0, 1, 1, 2])
+    session["A"] = scipy.sparse.csc_array(([1.0, 2.0, 3.0, 4.0], places), (rows, 3))
+    session["B"] = scipy.sparse.csc_array(np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 4.0]]))
+    session["C"] = Tensor("Dense(SparseList(Element(0.0)))")
+    session.run(text)
+    return session["C"]
+
+
+def check(C: Tensor, rows: int) -> None:
+    assert C.shape == (rows, 2)
+    got = C.to_scipy().tocoo()
+    entries = {
+        (i, j): v for i, j, v in zip(*map(np.ndarray.tolist, got.coords), got.data, strict=True)
+    }
+    assert entries == {
+        (0, 0): 4,
+        (2, 0): 6,
+        (rows - 1, 0): 1,
+        (0, 1): 6,
+        (2, 1): 9,
+        (rows - 1, 1): 16,
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_large_modes_get_a_workspace_that_grows_with_what_is_written(engine: str) -> None:
+    told = Told()
+    session = Session(engine, observer=told)
+    for rows, is_map in [(10, True), (10**9, False)]:
+        check(product(session, rows), rows)
+        assert told.take() == [is_map]
+    for rows in (10**9, 10):  # both are known now
+        check(product(session, rows), rows)
+        assert told.take() == []
+    assert len(session.notes) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_the_kernel_that_is_needed_is_compiled(engine: str) -> None:
+    told = Told()
+    check(product(Session(engine, observer=told), 10**9), 10**9)
+    assert told.take() == [False]
+
+
+def test_a_mode_is_large_in_proportion_to_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spans, "PLACES", 100)
+    told = Told()
+    session = Session(observer=told)
+
+    def is_map(rows: int, stored: int) -> bool:
+        told.formats.clear()
+        data = np.ones(stored), (np.arange(stored), np.arange(stored) % 40)
+        session["A"] = scipy.sparse.csc_array(data, (rows, 40))
+        session["B"] = scipy.sparse.csc_array(np.eye(40))
+        session["C"] = Tensor("Dense(SparseList(Element(0.0)))")
+        session.engine = "check"  # the choice is the same, and nothing is known of others before
+        session._sites.clear()
+        session.run(GUSTAVSON.replace("\n@", f"\n# {rows} {stored}\n@"))
+        return told.take()[-1]
+
+    assert is_map(100, 50)
+    assert is_map(1000, 50)
+    assert not is_map(20_000, 50)
+    assert is_map(20_000, 5_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "C .= 0; for j = _, k = _, i = _; C[i, j] += A[i, k] * B[k, j] end",
+        "@declare(C, 0.0, 1:n, 1:2); for j = _, k = _, i = 1:n; C[i, j] += A[i, k] * B[k, j] end",
+        "let m = n; C .= 0; for j = _, k = _, i = 1:m; C[i, j] += A[i, k] * B[k, j] end end",
+        "C .= 0; for j = _, k = _, i = 1:n; C[i, j] += A[~i, k] * B[k, j] end",
+        "C .= 0; for j = _, k = _, i = 2:n + 1; C[i - 1, j] += A[i - 1, k] * B[k, j] end",
+    ],
+)
+def test_sizes_come_from_tensors_numbers_and_lets(text: str) -> None:
+    session = Session()
+    session["n"] = 10**9
+    check(product(session, 10**9, f"@finch begin\n{text}\nend"), 10**9)
+
+
+def test_explain_tells_of_the_choice(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "large.finch"
+    sizes = "A = fsparse([1], [1], [2.0], ({}, 3))\nB = fsparse([1], [1], [2.0], (3, 2))\n"
+    C = "C = Tensor(Dense(SparseList(Element(0.0))))\n"
+    path.write_text(sizes.format(10**9) + C + GUSTAVSON)
+    assert main(["explain", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "# kernel at" in out and "for large sizes" in out
+    path.write_text(sizes.format(9) + C + GUSTAVSON)
+    assert main(["explain", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "`C_work` has size(A, 1) places" in out and "for large sizes\n" not in out
