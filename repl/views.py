@@ -57,28 +57,24 @@ class Explanations(Observer):
 
     def kernel(self, event: KernelEvent) -> None:
         print(_title(event) + ", for large sizes" * event.compiled.is_large)
-        formats = [("formats", f"`{n}`: {format}") for n, format in event.compiled.formats.items()]
         told = ""
-        for name, what in [
-            *formats,
-            *event.decisions,
-            *self.at_the_call(event),
-            *self.derived(event),
-        ]:
+        for name, what in self.told(event):
             if name != told:
                 print(name)
             print(f"    {what}")
             told = name
         print()
 
-    def at_the_call(self, event: KernelEvent) -> Iterator[tuple[str, str]]:
+    def told(self, event: KernelEvent) -> Iterator[tuple[str, str]]:
+        kernel = event.compiled
+        yield from (("formats", f"`{name}`: {format}") for name, format in kernel.formats.items())
+        yield from event.decisions
+        yield from (("notes", str(note)) for note in kernel.notes)
         limits = f"{PLACES}, and than {PER_ENTRY} for each entry of what is read"
-        for name, total in event.compiled.signature.spans.items():
-            places = f"`{name}` has {sum_text(total)} places"
-            yield (
-                "call",
-                f"{places}; if that is more than {limits}, the kernel for large sizes is run",
-            )
+        for name, total in kernel.signature.spans.items():
+            choice = f"if that is more than {limits}, the kernel for large sizes is run"
+            yield "call", f"`{name}` has {sum_text(total)} places; {choice}"
+        yield from self.derived(event)
 
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
         counts: Counter[str] = Counter()
