@@ -62,6 +62,7 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
     """The program after each pass, with the pass's name; the checks run at the end."""
     if isinstance(program, Annotated):
         context.annotations, program = program.annotations, program.program
+        context.parsed = program
     for name, function in PASSES:
         if function is schedule and not context.annotations:
             continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from finchlang.algebra import FAMILIES, OPERATORS
 from finchlang.source import Note, Span
-from finchlang.syntax import Access, Call, Extent, Index, Literal, Node, Variable
+from finchlang.syntax import EMPTY, Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
@@ -43,9 +43,9 @@ class Context:
     are errors, and `is_large` that none of these may take memory for all of a mode; `notes` tell the
     user of what may surprise; `decisions` what each pass decided, by its name, and why.
 
-    `annotations` stand before the kernel; `policies` are those of `@workspace`, by tensor: its name
-    and its capacity, "" or 0 where the choice is free; `derived` has for each index or pair of them
-    that a schedule took away its loops and what they stand for, `ranges` their extents.
+    `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
+    tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
+    took loops away those which it made and the indices they stand for, `ranges` the extents of these.
     """
 
     formats: dict[str, Format]
@@ -61,6 +61,7 @@ class Context:
     notes: list[Note] = field(default_factory=list)
     decisions: list[tuple[str, str]] = field(default_factory=list)
     annotations: tuple[Node, ...] = ()
+    parsed: Node = EMPTY
     policies: dict[str, tuple[str, int]] = field(default_factory=dict)
     derived: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
     ranges: dict[str, Node] = field(default_factory=dict)

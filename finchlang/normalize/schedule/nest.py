@@ -21,6 +21,7 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.text.print import pretty
 from finchlang.walk import map_children, replace, walk
 
 _HEADERS = (Loop, Sieve, Define)
@@ -45,13 +46,13 @@ class Nest:
 
         Raises FinchError "dimension" where an extent uses what is bound within its loop."""
         others = [*more, *(h for h in self.headers if h not in self.loops)]
-        names = {name for h in (*loops, *others) for name in _binds(h)}
+        names = {name for h in (*loops, *others) for name in binds(h)}
         placed: list[Node] = []
         bound: set[str] = set()
 
         def place(header: Node) -> None:
             placed.append(header)
-            bound.update(_binds(header))
+            bound.update(binds(header))
 
         for loop in (*loops, None):
             guarded = False
@@ -75,7 +76,8 @@ class Nest:
         return body
 
 
-def _binds(header: Node) -> tuple[str, ...]:
+def binds(header: Node) -> tuple[str, ...]:
+    """The names that a header binds."""
     if isinstance(header, Loop):
         return (header.index.name,)
     return (header.variable.name,) if isinstance(header, Define) else ()
@@ -209,6 +211,17 @@ def nth(extent: Extent, n: Node) -> Node:
 def single(index: Index, value: Node) -> Loop:
     """`for index = value:value`, a header."""
     return Loop(index, Extent(value, value, span=index.span), EMPTY, span=index.span)
+
+
+def occurrence(expression: Node, program: Node, context: Context) -> Node:
+    """The node of `program` that `expression`, an argument of a schedule, has become: passes keep the
+    places of what was parsed. Raises FinchError "type" if it does not occur, or not as a whole."""
+    places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]
+    for node in walk(program):
+        if node.span in places and isinstance(node, (Access, Call)):
+            return node
+    message = f"`{pretty(expression)}` does not occur in the kernel"
+    raise FinchError("type", message, expression.span)
 
 
 def check_count(args: Sequence[Node], count: int, form: str, span: Span | None) -> None:

@@ -1,0 +1,220 @@
+"""`precompute(B[i, k] * C[k, j], (i, j), W)`: an expression goes through a tensor of its own first, the
+`where` of concrete index notation (Workspaces'24 sections 2 and 6.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.normalize.context import INIT, ONE, Context, root
+from finchlang.normalize.schedule.nest import (
+    Nest,
+    binds,
+    bounds,
+    check_count,
+    index_name,
+    nest_of,
+    occurrence,
+)
+from finchlang.normalize.types import type_of
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Extent,
+    Freeze,
+    Group,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Schedule,
+    Variable,
+)
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
+from finchlang.text.print import pretty
+from finchlang.types import Int64
+from finchlang.walk import block, map_children, replace, substitute, walk
+
+FORM = "precompute(B[i, k] * C[k, j], (i, j), W)"
+
+
+def precompute(program: Node, command: Schedule, context: Context) -> Node:
+    """`program` with a statement `C op= f(expression)` divided in two: `W[i, j] op= expression`, and then
+    `C op= f(W[i, j])`. Both stand within the loops over what else C and f use.
+
+    Raises FinchError where that would change the meaning."""
+    check_count(command.args, 3, FORM, command.span)
+    expression, listed, name = command.args
+    if not isinstance(listed, (Group, Index)) or not isinstance(name, Variable):
+        message = "an expression, its indices in parentheses and a name are expected"
+        raise FinchError("type", message, command.span, f"write `{FORM}`")
+    found = occurrence(expression, program, context)
+
+    def visit(node: Node) -> Any:
+        if isinstance(node, Loop):
+            nest = nest_of(node)
+            if isinstance(nest.body, Assign) and any(n is found for n in walk(nest.body.value)):
+                return _Division(nest, found, command, context).divided(program)
+        if isinstance(node, Block):
+            whole = block(*map(visit, node.statements))
+            return whole if isinstance(whole, Block) else Block((whole,), span=node.span)
+        return map_children(visit, node)
+
+    done = visit(program)
+    if done == program:
+        message = f"`{pretty(expression)}` does not stand in the one update of a nest of loops"
+        raise FinchError("type", message, expression.span)
+    return done
+
+
+class _Division:
+    """The statement that is divided; `listed` are the indices that the command lists."""
+
+    def __init__(self, nest: Nest, found: Node, command: Schedule, context: Context):
+        assert isinstance(nest.body, Assign)
+        self.nest, self.update, self.found = nest, nest.body, found
+        self.command, self.context = command, context
+        _, listed, name = command.args
+        self.base = name.name  # type: ignore[attr-defined]
+        items = listed.items if isinstance(listed, Group) else (listed,)
+        self.listed = tuple(map(self.index, items))
+        self.op, self.fill = self.reduction()
+
+    def error(self, message: str, hint: str | None = None) -> FinchError:
+        return FinchError("type", message, self.command.span, hint)
+
+    def index(self, node: Node) -> Index:
+        name = index_name(node)
+        bound = [n for h in self.nest.headers if isinstance(h, Loop) for n in binds(h)]
+        found = [n for n in bound if self.context.written(n) == name]
+        if len(found) != 1:
+            hint = f"there are {', '.join(f'`{self.context.written(n)}`' for n in bound)}"
+            raise FinchError("unknown name", f"there is no index `{name}` here", node.span, hint)
+        return Index(found[0], span=node.span)
+
+    def reduction(self) -> tuple[Node, Literal]:
+        """The operator that W is updated by, and the fill of W, which makes no difference to it."""
+        op, row = self.update.op, operator(self.update.op)
+        type = type_of(self.found)
+        assert row is not None and type is not None
+        if op == Variable(INIT) and self.found is self.update.value:
+            target: Any = self.update.target
+            return op, self.context.level(_name(target.tensor)).fill
+        group: Operator | None = OPERATORS[row.group] if row.group else row
+        assert group is not None
+        type = type_of(Call(Variable(group.name), (self.found, self.found))) or type
+        unit = group.identity.value(type) if group.identity else None
+        if not (group.associative and group.commutative) or unit is None:
+            raise self.error(f"`{pretty(self.update)}` does not take its operands in any order")
+        self.check_distributes(self.update.value, group)
+        return Variable(group.name), typed_literal(unit, type)
+
+    def check_distributes(self, value: Node, group: Operator) -> None:
+        """Check that f(a op b) = f(a) op f(b), where f is what stands around the expression."""
+        while value is not self.found:
+            assert isinstance(value, (Call, Access))
+            row = operator(value.op) if isinstance(value, Call) else None
+            operands = value.args if isinstance(value, Call) else value.indices
+            holds = [any(n is self.found for n in walk(operand)) for operand in operands]
+            at = holds.index(True)
+            laws = row.distributes_over if row is not None else {}
+            if laws.get(group.name, 0) not in (None, at + 1):
+                message = f"`{pretty(value)}` cannot be divided: what stands around the expression"
+                raise self.error(f"{message} does not distribute over `{group.name}`")
+            value = operands[at]
+
+    # ------------------------------------------------------------------ the two statements
+
+    def divided(self, program: Node) -> Node:
+        name, span = self.context.fresh(self.base), self.command.span
+        order, level = self.modes()
+        self.context.formats[name] = self.context.workspaces[name] = level
+        tensor, extents = Variable(name, span=span), [self.extent(i, program) for i in order]
+        entry = Access(tensor, order, type=level.element_type, span=self.found.span)
+        consumer = map_children(
+            lambda n: self.replaced(n, entry) if n is self.update.value else n, self.update
+        )
+        cut = self.cut(consumer)
+        fresh = [Index(self.context.fresh(i.name), span=i.span) for i in order]
+        consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
+        for index, extent in zip(fresh, extents, strict=True):
+            consumer = Loop(index, extent, consumer, span=span)
+        producer: Node = Assign(entry, self.op, self.found, span=self.update.span)
+        for header in reversed(self.nest.headers[cut:]):
+            producer = replace(header, body=producer)
+        dims = tuple(
+            Extent(ONE, e.stop, span=e.span) if isinstance(e, Extent) else e for e in extents
+        )
+        declared = Declare(tensor, self.fill, dims, span=span)
+        whole: Node = Block((declared, producer, Freeze(tensor, span=span), consumer))
+        for header in reversed(self.nest.headers[:cut]):
+            whole = replace(header, body=whole)
+        return whole
+
+    def replaced(self, value: Node, entry: Access) -> Any:
+        return (
+            entry if value is self.found else map_children(lambda n: self.replaced(n, entry), value)
+        )
+
+    def modes(self) -> tuple[tuple[Index, ...], Level]:
+        """The indices of W, and its format: that of the tensor which the script has by this name, or
+        one with the modes in the order of the result's, so that this is written in order."""
+        given = self.context.formats.get(self.base)
+        if isinstance(given, Swizzled):
+            given = given.level
+        if isinstance(given, Level):
+            if given.order != len(self.listed) or given.fill.value != self.fill.value:
+                message = f"`{self.base}` has {given.order} modes and the fill {given.fill.value}"
+                hint = f"{len(self.listed)} modes and the fill {self.fill.value} are needed"
+                raise self.error(message, hint)
+            return self.listed, given
+        target = list(self.update.target.indices)
+        order = sorted(self.listed, key=lambda i: target.index(i) if i in target else -1)
+        leaf = Element(self.fill)
+        if len(order) == 1:
+            return tuple(order), SparseByteMap(leaf, Int64)
+        return tuple(order), SparseHash(leaf, Int64, len(order))
+
+    def cut(self, consumer: Node) -> int:
+        """How many of the headers stand around both statements: up to the last that binds a name which
+        the second uses and which is not listed."""
+        used = {n.name for n in walk(consumer) if isinstance(n, (Index, Variable))}
+        names = [set(binds(h)) & used - {i.name for i in self.listed} for h in self.nest.headers]
+        cut = max((at + 1 for at, found in enumerate(names) if found), default=0)
+        for header in self.nest.headers[:cut]:
+            for index in self.listed:
+                if index.name in binds(header):
+                    inner = self.context.written(min(names[cut - 1]))
+                    message = (
+                        f"the loop over `{self.context.written(index.name)}` would stand around"
+                    )
+                    message += f" both statements: the second uses `{inner}`, too"
+                    raise self.error(message, f"list `{inner}`, or reorder the loops before")
+        return cut
+
+    def extent(self, index: Index, program: Node) -> Node:
+        extent = self.context.ranges.get(index.name) or next(
+            h.extent for h in self.nest.headers if isinstance(h, Loop) and h.index == index
+        )
+        found = bounds(extent, program)
+        own = {n for h in self.nest.headers for n in binds(h)}
+        is_number = isinstance(found.start, Literal) and found.start.value >= 1
+        if not is_number or any(isinstance(n, Index) and n.name in own for n in walk(found)):
+            shown = self.context.written(index.name)
+            raise self.error(
+                f"the extent of `{shown}`, {pretty(found)}, is no dimension of a tensor"
+            )
+        return extent if found.start == ONE else found
+
+
+def _name(tensor: Node) -> str:
+    name = root(tensor)
+    assert name is not None
+    return name
