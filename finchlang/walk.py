@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache, wraps
 from operator import is_
 from typing import Any, TypeVar
 
+from finchlang.source import FinchError
 from finchlang.syntax import Access, Block, Define, Index, Loop, Node, Sieve, Variable
 
 _Answer = TypeVar("_Answer")
@@ -19,6 +21,17 @@ _FORMS = {
     **dict.fromkeys(
         ("tuple[Node, ...]", "tuple[Variable, ...]"),
         ("*node.{0}", "tuple([function(x) for x in node.{0}])"),
+    ),
+    **dict.fromkeys(
+        ("tuple[tuple[Node, Node], ...]", "tuple[tuple[Node, ...], ...]"),
+        (
+            "*[x for xs in node.{0} for x in xs]",
+            "tuple([tuple([function(x) for x in xs]) for xs in node.{0}])",
+        ),
+    ),
+    "tuple[tuple[str, Node], ...]": (
+        "*[x for _, x in node.{0}]",
+        "tuple([(name, function(x)) for name, x in node.{0}])",
     ),
     "tuple[Any, ...]": (  # of a text: plain strings are among them
         "*[x for x in node.{0} if isinstance(x, Node)]",
@@ -104,6 +117,34 @@ def walk(node: Node) -> Iterator[Node]:
         if below := children(top):
             below.reverse()
             stack += below
+
+
+#: how deep the nodes of a text may nest, and how many of Python's frames suffice for that
+DEPTH, FRAMES = 5_000, 200_000
+
+
+class EnoughFrames:
+    """In its `with` walks over nodes may go as deep as nodes nest."""
+
+    __slots__ = ("limit",)  # not a contextmanager, which costs a script's run 2 microseconds
+
+    def __enter__(self) -> None:
+        self.limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(self.limit, FRAMES))
+
+    def __exit__(self, *_: object) -> None:
+        sys.setrecursionlimit(self.limit)
+
+
+def check_depth(node: Node) -> None:
+    """Raises FinchError "resource", at the first of them, if nodes nest more than DEPTH deep: with
+    eight megabytes of stack the passes, and LLVM, reach about twice that."""
+    level, depth = [node], 1
+    while level:
+        if depth > DEPTH:
+            span = next((node.span for node in level if node.span), None)
+            raise FinchError("resource", f"this is nested more than {DEPTH} deep", span)
+        level, depth = [below for node in level for below in children(node)], depth + 1
 
 
 def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:

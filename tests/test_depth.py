@@ -68,6 +68,44 @@ def test_deep_programs(engine: str) -> None:
     assert outcomes(*scripts, engine=engine) == ["fine", "fine"]
 
 
+def chain(length: int) -> str:
+    arms = "".join(f"elseif A[i] == {k}\ns[] += {k}\n" for k in range(2, length))
+    return f"@finch for i = _\nif A[i] == 1\ns[] += 1\n{arms}end end"
+
+
+LONG_KERNELS = (
+    chain(1000),
+    "@finch for i = _ s[] += " + " + ".join(["A[i]"] * 1000) + " end",
+    "@finch for i = _ s[] += " + "(1 - A[i] - " * 1000 + "1" + ")" * 1000 + " end",
+    "@finch begin " + "for i = 1:1\n" * 500 + "s[] += 1\n" + "end\n" * 500 + "end",
+    "@finch for i = _\n" + "if A[i] > 0\n" * 500 + "s[] += 1\n" + "end\n" * 500 + "end",
+)
+
+
+def test_long_kernels() -> None:
+    data = "A = [1, 2, 3]; s = Scalar(0); "
+    assert outcomes(*(data + kernel for kernel in LONG_KERNELS[1:]), engine="check") == ["fine"] * 4
+    assert outcomes(data + LONG_KERNELS[0] + "; @assert s[] == 6") == ["fine"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "(1 + " * 20_000 + "1" + ")" * 20_000,
+        "x = " + "-" * 20_000 + "1",
+        "if true\n" * 10_000 + "x = 1\n" + "end\n" * 10_000,
+        "s = Scalar(0)\n@finch s[] = " + " + ".join(["1"] * 20_000),
+        "@finch begin " + "for i = 1:1\n" * 10_000 + "s[] += 1\n" + "end\n" * 10_001,
+    ],
+)
+def test_what_is_nested_too_deeply_is_told_with_its_position(text: str) -> None:
+    with pytest.raises(FinchError) as caught:
+        Session().run(text)
+    assert caught.value.kind == "resource"
+    assert caught.value.span is not None
+    assert "nested more than 5000 deep" in caught.value.message
+
+
 def test_tuples_and_vectors_of_some_depth_print_and_compare() -> None:
     printed: list[str] = []
     session = Session(output=printed.append)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from finchlang.script.builtins import BUILTINS
-from finchlang.script.environment import Environment, Scope, assigned_names, nodes_below
+from finchlang.script.environment import Environment, Scope, assigned_names
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure
 from finchlang.source import FinchError, Span
 from finchlang.syntax import NOTHING, KernelNode, Macro, Node, Script, Variable
-from finchlang.walk import walk
+from finchlang.walk import children, walk
 
 
 class Checker(Evaluator):
@@ -91,4 +91,4 @@ def _kernels(script: Node) -> Iterator[KernelNode]:
         if isinstance(node, KernelNode):
             yield node
         else:
-            left += reversed(list(nodes_below(node)))
+            left += reversed(children(node))

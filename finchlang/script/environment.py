@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
 from finchlang.syntax import For, Function, Let, Node, Variable
+from finchlang.walk import children
 
 
 class Scope:
@@ -99,14 +99,4 @@ def assigned_names(node: Node) -> set[str]:
         case Let(targets):
             own = {t.name for t in targets if isinstance(t, Variable)}
             return own | assigned_names(node.value)
-    return {name for child in nodes_below(node) for name in assigned_names(child)}
-
-
-def nodes_below(part: Any) -> Iterator[Node]:
-    """The nodes directly below a node, also those in tuples of tuples."""
-    parts = part if isinstance(part, tuple) else [getattr(part, f.name) for f in fields(part)]
-    for item in parts:
-        if isinstance(item, Node):
-            yield item
-        elif isinstance(item, tuple):
-            yield from nodes_below(item)
+    return {name for child in children(node) for name in assigned_names(child)}

@@ -45,9 +45,8 @@ from finchlang.syntax import (
     Variable,
     While,
 )
+from finchlang.walk import EnoughFrames
 
-#: how many frames of Python's the calls of a script's functions may take
-FRAMES = 200_000
 #: how many scripts are kept ready to run
 SCRIPTS = 256
 
@@ -97,10 +96,10 @@ class Evaluator(Calls):
     def evaluate(self, script: Node, environment: Environment) -> Any:
         """Run a script in the outermost environment; the value of its last statement, None if that
         has none."""
-        limit, self.depth = sys.getrecursionlimit(), 0
-        sys.setrecursionlimit(max(limit, FRAMES))
+        self.depth = 0
         try:
-            return self.ready(script, environment.scope)(environment)
+            with EnoughFrames():
+                return self.ready(script, environment.scope)(environment)
         except Leave as leave:
             raise leave.outside() from None
         except FinchError as error:
@@ -112,8 +111,6 @@ class Evaluator(Calls):
             raise FinchError("resource", "there is no memory for this", script.span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped", script.span) from None
-        finally:
-            sys.setrecursionlimit(limit)
 
     def ready(self, script: Node, scope: Scope) -> Closure:
         """A script as a closure, which is kept in case the same one is run again."""

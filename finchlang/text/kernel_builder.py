@@ -45,7 +45,7 @@ from finchlang.syntax import (
 )
 from finchlang.text.lines import span_of
 from finchlang.types import Type, named_type
-from finchlang.walk import block, walk
+from finchlang.walk import block, check_depth, walk
 
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
@@ -262,6 +262,7 @@ class KernelBuilder:
 
     def finished(self, program: Node) -> Node:
         """A parsed kernel with its expressions turned into the kernel stratum's."""
+        check_depth(program)
         statements = program.statements if isinstance(program, Block) else (program,)
         for node in walk(program):
             if isinstance(node, Yield) and not any(node is s for s in statements[-1:]):

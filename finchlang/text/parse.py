@@ -18,6 +18,7 @@ from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.lines import Fault, Lines, span_of
 from finchlang.text.tables import parser_of
+from finchlang.walk import EnoughFrames, check_depth
 
 
 @lru_cache(maxsize=256)
@@ -59,10 +60,12 @@ _lock = reentrant_lock()  # the builder knows one text at a time
 def _parse(text: str, name: str, start: str) -> Any:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     source = Source(text, name)
-    with _lock:
+    with _lock, EnoughFrames():
         before, _builder.source = _builder.source, source
         try:
-            return _run(source, _without_block_comments(source), start)
+            node = _run(source, _without_block_comments(source), start)
+            check_depth(node)
+            return node
         finally:
             _builder.source = before
 
@@ -77,8 +80,6 @@ def _run(source: Source, text: str, start: str) -> Any:
         raise unexpected_token(error, source, start) from None
     except UnexpectedCharacters as error:
         raise unexpected_character(error, source, text) from None
-    except RecursionError:
-        raise FinchError("resource", "this expression is nested too deeply") from None
 
 
 def _expression_at(text: str, line: int, column: int) -> Node:
