@@ -72,6 +72,31 @@ replace_file(Path(path), path, write)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_process_that_is_told_to_end_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """Folders have names from the start, so the process ends once they are complete."""
+    program = f"""
+import time
+from pathlib import Path
+from finchlang.script.paths import replace_folder
+def write(folder):
+    (folder / "zarr.json").write_text("half of it")
+    print("begun", flush=True)
+    time.sleep(1)
+path = {str(tmp_path / "a.bsp.zarr")!r}
+replace_folder(Path(path), path, write)
+print("goes on", flush=True)
+time.sleep(60)
+"""
+    root = Path(__file__).parent.parent
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == -signal.SIGTERM and process.stdout.read() == b""
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bsp.zarr"]
+
+
 def test_where_files_must_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is made under another name, and is removed if it is not completed."""
     monkeypatch.setattr(os, "O_TMPFILE", os.O_CREAT | os.O_EXCL)  # of a folder: refused

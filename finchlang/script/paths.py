@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,10 +70,11 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
     """As `replace_file`, of what is kept as a folder, which nothing but its own kind is replaced by.
 
+    A folder has a name from the start, so SIGTERM waits until it is complete.
     Raises FinchError "I/O", "resource"."""
     target = Path(os.path.realpath(folder))
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
-    with told("write", path):
+    with told("write", path), _before_termination():
         if target.exists() and not (target / "zarr.json").is_file():
             raise FileExistsError(17, "what has this name is something else")
         try:
@@ -84,6 +87,23 @@ def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> No
         finally:
             for rest in (new, old):
                 shutil.rmtree(rest, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _before_termination() -> Iterator[None]:
+    """SIGTERM, where it ends the process, does so after this."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if came:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def check_folder(folder: Path) -> None:
