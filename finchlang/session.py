@@ -12,7 +12,7 @@ from finchlang.denote.denotation import denote
 from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
-from finchlang.run.arguments import Argument, memory_of
+from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
 from finchlang.run.kernel import CallSite, Kernel, KernelAtSite, masked
 from finchlang.script.bindings import check_name, check_values, from_python
@@ -242,8 +242,7 @@ class Session:
     ) -> None:
         """Run by an engine that counts steps."""
         tracer = self.observer.rule if self.observer.traces else None
-        more = (tracer,) if self.engine == "interpret" else ()
-        steps = found.run(arguments, environment, self.engine, *more)
+        steps = found.run(arguments, environment, self.engine, tracer)
         self.observer.finished(KernelEvent(found.node, found.kernel), steps)
 
     def _denote(
@@ -252,8 +251,8 @@ class Session:
         """Run a kernel by its denotation, on dense arrays."""
         self._check_values(site, arguments, environment)
         named = dict(zip(site.variables, arguments, strict=True))
-        bound = {name: a.value for name, a in named.items() if a is not None}
-        tensors = {name: a for name, a in named.items() if a is not None and a.is_tensor}
+        bound = {name: a[VALUE] for name, a in named.items() if a is not None}
+        tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
         node = masked(site.node, bound)
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):
@@ -264,8 +263,9 @@ class Session:
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():
-            value = tensors[name].commit(memory_of(dense, tensors[name]))
-            if value is not tensors[name].value:
+            argument = tensors[name]
+            value = argument[KIND].commit(argument, memory_of(dense, argument))
+            if value is not argument[VALUE]:
                 environment.set(name, value)
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
 

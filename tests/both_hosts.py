@@ -18,7 +18,7 @@ from finchlang.host.residual import ResidualHost
 from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Applied, Kind, Machine, State
 from finchlang.rules.table import rules
-from finchlang.run.arguments import describe
+from finchlang.run.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
 from finchlang.source import FinchError
 from finchlang.syntax import Node, Value, Variable
 from finchlang.tensors import memory as tensor_memory
@@ -144,8 +144,8 @@ class Setup:
         arrays = {b: a.copy() for b, a in self.memory.arrays.items()}
         for name, bound in bounds.items():
             given = describe(held[name])
-            arrays |= {b: a.copy() for b, a in zip(bound.buffers, given.arrays, strict=True)}
-            inputs = bound.given(given.shape, given.counters)
+            arrays |= {b: a.copy() for b, a in zip(bound.buffers, given[ARRAYS], strict=True)}
+            inputs = bound.given(given[SHAPE], given[COUNTERS])
             for variable, value in zip(bound.inputs, inputs, strict=True):
                 variable.held = value
         host = ExecutingHost(arrays)
@@ -159,7 +159,9 @@ class Setup:
             if error is None:
                 outputs, order = [host.cells[c] for c in bound.outputs], bound.level.order
                 made = tuple(outputs[:order]), [arrays[b] for b in bound.buffers]
-                describe(held[name]).commit(tensor_memory.Memory(*made, tuple(outputs[order:])))
+                memory = tensor_memory.Memory(*made, tuple(outputs[order:]))
+                argument = describe(held[name])
+                argument[KIND].commit(argument, memory)
             tensor = held[name]
             results[name] = tensor.value if isinstance(tensor, Scalar) else tensor.to_numpy()
         kept = {b: arrays[b] for b in self.memory.arrays}

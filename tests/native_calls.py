@@ -17,8 +17,6 @@ def run(
     """The arrays afterwards (the same object, changed in place, or a larger one if it had to grow),
     and the outputs. If the kernel fails, all arrays are as they were."""
     undoing, layout = Undoing(kernel.layout.undo_log), kernel.layout
-    if undoing.has_logs:
-        undoing.begin()
     for number, array in enumerate(arrays):
         if number in layout.written:
             undoing.keep(number, array)

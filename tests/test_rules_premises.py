@@ -15,7 +15,7 @@ from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Machine, State, Stuck
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.table import rules
-from finchlang.run.arguments import describe
+from finchlang.run.arguments import ARRAYS, COUNTERS, SHAPE, describe
 from finchlang.syntax import Block, Define, Freeze, Literal, Mode, Variable
 from finchlang.tensors.bind import bind
 from finchlang.tensors.formats import parse_format
@@ -53,8 +53,8 @@ def run(program: Any, host_kind: str = "execute", which: str = "all") -> State:
     arrays: dict[Any, np.ndarray] = {}
     for name, bound in bounds.items():
         given = describe(made(name))
-        arrays |= dict(zip(bound.buffers, given.arrays, strict=True))
-        inputs = bound.given(given.shape, given.counters)
+        arrays |= dict(zip(bound.buffers, given[ARRAYS], strict=True))
+        inputs = bound.given(given[SHAPE], given[COUNTERS])
         for variable, value in zip(bound.inputs, inputs, strict=True):
             variable.held = value
     host: Host = ExecutingHost(arrays) if host_kind == "execute" else ResidualHost()

@@ -63,11 +63,12 @@ class NativeKernel:
 
     def grown(self, number: int, dtype: np.dtype) -> np.ndarray | None:
         """The new memory of buffer `number`, if the last call gave it any; to be asked for once."""
-        address, capacity, begin = self.slots[3 * number : 3 * number + 3]
+        slots, at = self.slots, 3 * number
+        begin = slots[at + 2]
         if not begin:
             return None
-        self.slots[3 * number + 2] = 0
-        return adopt(address, capacity, begin, dtype)
+        slots[at + 2] = 0
+        return adopt(slots[at], slots[at + 1], begin, dtype)
 
     def _release(self) -> None:
         """Free the memory that the last call allocated."""

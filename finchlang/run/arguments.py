@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -19,173 +19,159 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import PairType, type_of_value
 
-Regions = Sequence[tuple[int, int]]
+#: A value as a kernel is called with it, made at every call and so a mere tuple: what the script's name
+#: is bound to; what normalisation asks for (the type of a number, the mask itself); of a tensor its
+#: shape, arrays and counters, as in a Memory, which a kernel is given; what has these: two with the
+#: same owner are the same tensor; the bytes, from the first to the one behind the last, among which
+#: are all that somebody else may have, too; and how results are taken over.
+Argument = tuple[
+    Any, Any, tuple[int, ...], Sequence[np.ndarray], tuple[Any, ...], Any, int, int, "Kind"
+]
+VALUE: Final = 0
+FORMAT: Final = 1
+SHAPE: Final = 2
+ARRAYS: Final = 3
+COUNTERS: Final = 4
+OWNER: Final = 5
+START: Final = 6
+STOP: Final = 7
+KIND: Final = 8
 
 
-class Argument:
-    """A value that a kernel is called with: `format` is what normalisation asks for (the type of a
-    number, the mask itself). Of a tensor, `shape`, `arrays` and `counters` are as in a Memory, what a
-    kernel is given. `owner` is the object that has them: two arguments with the same owner are the same
-    tensor. `regions` are the bytes, each as the first and the one behind the last, that somebody else
-    may have, too."""
+class Kind:
+    """How values of one kind take over what a kernel made of them; numbers and masks do not."""
 
-    __slots__ = ("arrays", "counters", "format", "owner", "regions", "shape", "value")
-    #: whether it is no number, and no mask
-    is_tensor: ClassVar[bool] = False
     #: whether a result may be in other memory than the value was
-    takes_memory: ClassVar[bool] = False
+    takes_memory = False
 
-    shape: tuple[int, ...]
-    arrays: Sequence[np.ndarray]
-    counters: tuple[Any, ...]
-    regions: Regions
+    def seen(self, argument: Argument) -> Sequence[np.ndarray]:
+        """The arrays the value is kept in, as their owner sees them."""
+        return argument[ARRAYS]
 
-    def __init__(self, value: Any, format: Any):
-        self.value, self.format, self.regions = value, format, ()
-        self.owner = value
+    def is_writable(self, argument: Argument) -> bool:
+        """Whether the owner lets the arrays be written."""
+        return all([array.flags.writeable for array in self.seen(argument)])
 
-    @property
-    def back_buffer(self) -> Memory | None:
+    def back_buffer(self, argument: Argument) -> Memory | None:
         """Memory that a result may be put into."""
         return None
 
-    def commit(self, made: Memory | None) -> Any:
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
         """Take over what a kernel made of the value, None if only the content of its arrays is new; gives
         what the script's name is bound to then: the same object, changed, unless it cannot be."""
         raise Bug("a number or a mask is not written")
 
-    def seen(self) -> Sequence[np.ndarray]:
-        """The arrays the value is kept in, as their owner sees them."""
-        return self.arrays if self.is_tensor else ()
 
-    @property
-    def is_writable(self) -> bool:
-        """Whether the owner lets the arrays be written."""
-        return all([array.flags.writeable for array in self.seen()])
+class _OfTensor(Kind):
+    """A tensor, whose memory, the owner, nobody else may move, unless it is borrowed."""
 
+    takes_memory = True
 
-class TensorArgument(Argument):
-    """A tensor, whose memory nobody else may move, unless it is borrowed."""
+    def is_writable(self, argument: Argument) -> bool:
+        return argument[OWNER].rooms is None or super().is_writable(argument)
 
-    __slots__ = ("memory",)
-    is_tensor = takes_memory = True
+    def back_buffer(self, argument: Argument) -> Memory | None:
+        return _body(argument[VALUE]).back_buffer
 
-    def __init__(self, value: Tensor | SwizzledTensor):
-        tensor = value.body if isinstance(value, SwizzledTensor) else value
-        if not tensor.checked:
-            tensor.validate()
-        memory = self.memory = tensor.memory
-        self.shape, self.arrays, self.counters = memory.shape, memory.arrays, memory.counters
-        self.value, self.format, self.owner = value, value.format, tensor
-        self.regions = _regions(memory.arrays) if memory.is_shared else ()
-        rooms = memory.rooms
-        if rooms and any([a.size < n for a, n in zip(memory.arrays, rooms, strict=True)]):
-            what = "an array that a tensor stands for was cut short in place"
-            raise FinchError("bounds", what)
-
-    @property
-    def back_buffer(self) -> Memory | None:
-        return self.owner.back_buffer
-
-    @property
-    def is_writable(self) -> bool:
-        return self.memory.rooms is None or super().is_writable
-
-    def commit(self, made: Memory | None) -> Any:
-        before = self.memory
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
         if made is not None:
+            tensor, before = _body(argument[VALUE]), argument[OWNER]
             if made.arrays is not before.arrays:
-                self.owner.back_buffer = None if before.is_shared else before
+                tensor.back_buffer = None if before.is_shared else before
             else:
                 made.is_shared, made.rooms = before.is_shared, before.rooms
-            self.owner.memory = made
-        return self.value
+            tensor.memory = made
+        return argument[VALUE]
 
 
-class ScalarArgument(Argument):
+def tensor_argument(value: Tensor | SwizzledTensor) -> Argument:
+    tensor = _body(value)
+    if not tensor.checked:
+        tensor.validate()
+    memory = tensor.memory
+    arrays, rooms = memory.arrays, memory.rooms
+    if rooms and any([a.size < n for a, n in zip(arrays, rooms, strict=True)]):
+        raise FinchError("bounds", "an array that a tensor stands for was cut short in place")
+    start, stop = _reach(arrays) if memory.is_shared else (0, 0)
+    counters = memory.counters
+    return value, value.format, memory.shape, arrays, counters, memory, start, stop, TENSOR
+
+
+class _OfScalar(Kind):
     """A Scalar: it has no arrays, and its value is a counter."""
 
-    __slots__ = ()
-    is_tensor = is_writable = True
-
-    def __init__(self, value: Scalar):
-        format = self.format = value.format
-        self.value, self.owner, self.regions = value, value, ()
-        self.shape, self.arrays, self.counters = (), (), tuple(format.held(value.value))
-
-    def commit(self, made: Memory | None) -> Any:
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
         if made is not None:
-            self.value.value = self.format.value_of(made.counters)
-        return self.value
+            argument[VALUE].value = argument[FORMAT].value_of(made.counters)
+        return argument[VALUE]
 
 
-class ArrayArgument(Argument):
-    """A NumPy array: used in place if it is contiguous in some order of its axes, else copied and
-    copied back."""
+def _scalar(value: Scalar) -> Argument:
+    counters = tuple(value.format.held(value.value))
+    return value, value.format, (), (), counters, value, 0, 0, SCALAR
 
-    __slots__ = ("is_in_place",)
-    is_tensor = True
-    counters = ()
 
-    def __init__(self, value: np.ndarray):
-        self.value = self.owner = value
-        format, axes, shape = layout_of_array(value.dtype, value.shape, value.strides)
-        self.is_in_place = axes is not None and value.flags.aligned
-        if axes is not None and self.is_in_place:
-            flat = value if len(axes) == 1 else value.transpose(axes).reshape(-1)
-            self.format, self.shape, self.arrays = format, shape, (flat,)
-            start = address_finder()(value)
-            self.regions = ((start, start + value.nbytes),)
-        else:
-            body = _body(as_tensor(value))
-            self.format, self.shape, self.arrays = body.format, body.shape, body.memory.arrays
-            self.regions = (np.lib.array_utils.byte_bounds(value),)
+class _OfArray(Kind):
+    """A NumPy array that is used in place."""
 
-    @property
-    def is_writable(self) -> bool:
-        return self.value.flags.writeable
+    def seen(self, argument: Argument) -> Sequence[np.ndarray]:
+        return (argument[VALUE],)
 
-    def commit(self, made: Memory | None) -> Any:
+    def is_writable(self, argument: Argument) -> bool:
+        return argument[VALUE].flags.writeable
+
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
+        value, format = argument[VALUE], argument[FORMAT]
+        if made is not None:
+            result = made.arrays[0][: math.prod(made.shape)].reshape(made.shape, order="F")
+            if isinstance(format, Swizzled):
+                axes = range(1, len(made.shape) + 1)
+                result = result.transpose([format.permutation.index(k) for k in axes])
+            if made.shape != argument[SHAPE]:
+                return result.copy(order="F")
+            value[...] = result
+        return value
+
+
+class _OfCopiedArray(_OfArray):
+    """A NumPy array that is copied, and copied back."""
+
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
         if made is None:
-            if not self.is_in_place:
-                self.value[...] = self._made(self.arrays, self.shape)
-            return self.value
-        result = self._made(made.arrays, made.shape)
-        if made.shape != self.shape:
-            return result.copy(order="F")
-        self.value[...] = result
-        return self.value
-
-    def _made(self, arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-        """The content of memory as an array of the value's axes."""
-        view = arrays[0][: math.prod(shape)].reshape(shape, order="F")
-        if not isinstance(self.format, Swizzled):
-            return view
-        permutation = self.format.permutation
-        return view.transpose([permutation.index(k + 1) for k in range(len(permutation))])
-
-    def seen(self) -> Sequence[np.ndarray]:
-        return (self.value,)
+            made = Memory(argument[SHAPE], argument[ARRAYS], ())
+        return super().commit(argument, made)
 
 
-class MatrixArgument(Argument):
+def _array(value: np.ndarray) -> Argument:
+    """It is used in place if it is contiguous in some order of its axes."""
+    format, axes, shape, alignment = layout_of_array(value.dtype, value.shape, value.strides)
+    if axes is not None:
+        start = address_finder()(value)
+        if not start % alignment:
+            flat = value if len(axes) == 1 else value.transpose(axes).reshape(-1)
+            return value, format, shape, (flat,), (), value, start, start + value.nbytes, ARRAY
+    return _of_copy(value, as_tensor(value), *np.lib.array_utils.byte_bounds(value), COPIED_ARRAY)
+
+
+def _of_copy(value: Any, copy: Any, start: int, stop: int, kind: Kind) -> Argument:
+    """A value of which kernels are given a copy."""
+    memory = _body(copy).memory
+    shape, arrays, counters = memory.shape, memory.arrays, memory.counters
+    return value, copy.format, shape, arrays, counters, value, start, stop, kind
+
+
+class _OfMatrix(Kind):
     """A CSC or CSR matrix of SciPy: its values are used in place, what kernels index by is a copy. What
     a kernel makes of it is put into arrays of its own, which become the matrix's."""
 
-    __slots__ = ()
-    is_tensor = takes_memory = True
+    takes_memory = True
 
-    def __init__(self, value: Any, copies: _Copies):
-        self.value = self.owner = value
-        self.format, self.regions = copies.format, copies.regions
-        self.shape, self.counters = copies.shape, copies.counters
-        self.arrays = copies.ptr, copies.idx, value.data
+    def seen(self, argument: Argument) -> Sequence[np.ndarray]:
+        return [getattr(argument[VALUE], name) for name in ("indptr", "indices", "data")]
 
-    def seen(self) -> Sequence[np.ndarray]:
-        return [getattr(self.value, name) for name in ("indptr", "indices", "data")]
-
-    def commit(self, made: Memory | None) -> Any:
-        return self.value if made is None else _with_parts(self.value, self.format, made)
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
+        value = argument[VALUE]
+        return value if made is None else _with_parts(value, argument[FORMAT], made)
 
 
 def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
@@ -203,29 +189,29 @@ def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
     return matrix
 
 
-class ConvertedArgument(Argument):
+class _OfConverted(Kind):
     """A sparse array of SciPy of which a kernel has a copy: in another format than CSC and CSR, or of
     arrays that cannot be used in place."""
 
-    __slots__ = ("memory",)
-    is_tensor = takes_memory = True
+    takes_memory = True
 
-    def __init__(self, value: Any, format: Any, memory: Memory):
-        super().__init__(value, format)
-        self.memory = memory
-        self.shape, self.arrays, self.counters = memory.shape, memory.arrays, memory.counters
-
-    def commit(self, made: Memory | None) -> Any:
-        memory = made or self.memory
-        if self.value.format in ("csc", "csr") and self.value.ndim == 2:
-            return _with_parts(self.value, self.format, memory)
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
+        value, format = argument[VALUE], argument[FORMAT]
+        if made is None:
+            made = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+        if value.format in ("csc", "csr") and value.ndim == 2:
+            return _with_parts(value, format, made)
         tensor: Tensor | SwizzledTensor
-        if isinstance(self.format, Swizzled):
-            body = Tensor.over(self.format.level, memory, True)
-            tensor = SwizzledTensor(body, self.format.permutation)
+        if isinstance(format, Swizzled):
+            body = Tensor.over(format.level, made, True)
+            tensor = SwizzledTensor(body, format.permutation)
         else:
-            tensor = Tensor.over(self.format, memory, True)
-        return type(self.value)(tensor.to_scipy())
+            tensor = Tensor.over(format, made, True)
+        return type(value)(tensor.to_scipy())
+
+
+NUMBER, SCALAR, TENSOR, CONVERTED = Kind(), _OfScalar(), _OfTensor(), _OfConverted()
+ARRAY, COPIED_ARRAY, MATRIX = _OfArray(), _OfCopiedArray(), _OfMatrix()
 
 
 #: So many of a matrix's indices are compared with their copy at a call, the next ones at the next, and
@@ -237,68 +223,60 @@ class _Copies:
     """What kernels index by in place of the index arrays of a CSC or CSR matrix, which its user may
     change: copies that were found in order, and facts of the matrix as they were then."""
 
-    __slots__ = (
-        *("_bytes", "_facts", "_first", "_marks", "counters", "format", "idx", "matrix", "ptr"),
-        *("regions", "shape"),
-    )
-
     def __init__(
-        self,
-        matrix: Any,
-        facts: tuple[Any, ...],
-        shape: tuple[int, ...],
-        ptr: np.ndarray,
-        idx: np.ndarray,
+        self, matrix: Any, facts: tuple[Any, ...], format: Any, ptr: np.ndarray, idx: np.ndarray
     ):
-        key, start = id(matrix), facts[0]
-        self.matrix = ref(matrix, lambda _: _known.pop(key, None))
-        self.shape, self.ptr, self.idx = shape, ptr, idx
-        self.counters = (ptr.item(shape[1]),)
-        self.format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
-        self.regions: Regions = ((start, start + matrix.data.nbytes),)
-        self._facts, self._first, self._bytes = facts, 0, _bytes(ptr, idx, 0)
-        is_large = max(ptr.size, idx.size) > COMPARED
-        self._marks = _marks(matrix) if is_large else ()
+        key = id(matrix)
+        self.matrix: Any = ref(matrix, lambda _: _known.pop(key, None))
+        rows, columns = facts[2]
+        self.shape = (columns, rows) if isinstance(format, Swizzled) else (rows, columns)
+        self.format, self._facts, self.ptr, self.idx = format, facts, ptr, idx
+        self.counters = (ptr.item(self.shape[1]),)
+        is_large = ptr.size > COMPARED or idx.size > COMPARED
+        #: the first of those that are compared at the next call, None if all are at each
+        self._first = 0 if is_large else None
+        self._bytes, self._marks = _bytes(ptr, idx, self._first), _marks(matrix) if is_large else ()
 
-    def are_current(self, matrix: Any) -> bool:
+    def are_current(self, matrix: Any, facts: tuple[Any, ...]) -> bool:
         """Whether the matrix is in the memory that it was, with the same indices: small ones are
         compared whole, of large ones some at a call."""
-        if _facts(matrix) != self._facts:
+        if self.matrix() is not matrix or facts != self._facts:
             return False
-        first = self._first
-        if _bytes(matrix.indptr, matrix.indices, first) != self._bytes:
+        is_same = _bytes(matrix.indptr, matrix.indices, self._first) == self._bytes
+        if self._first is None or not is_same:
+            return is_same
+        if _marks(matrix) != self._marks:
             return False
-        if self._marks:
-            if _marks(matrix) != self._marks:
-                return False
-            stop = first + COMPARED
-            self._first = stop if stop < max(self.ptr.size, self.idx.size) else 0
-            self._bytes = _bytes(self.ptr, self.idx, self._first)
+        first = self._first + COMPARED
+        self._first = first if first < max(self.ptr.size, self.idx.size) else 0
+        self._bytes = _bytes(self.ptr, self.idx, self._first)
         return True
 
 
 def _facts(matrix: Any) -> tuple[Any, ...]:
     """What must be as it was for a matrix to be in the memory that it was, first the address of its
-    values. () if its parts are no arrays."""
-    own = matrix.__dict__
-    ptr, idx, val = own.get("indptr"), own.get("indices"), own.get("data")
+    values, and their size in bytes. () if its parts are no arrays."""
+    try:
+        shape, ptr, idx, val = matrix._shape, matrix.indptr, matrix.indices, matrix.data
+    except AttributeError:
+        return ()
     if not type(ptr) is type(idx) is type(val) is np.ndarray:
         return ()
-    start, shape = address_finder()(val), own.get("_shape")
-    kinds = ptr.shape, ptr.dtype, idx.shape, idx.dtype, val.shape, val.dtype
-    return start, shape, kinds, val.strides
+    lists = ptr.dtype, ptr.ndim, idx.dtype, idx.ndim
+    return address_finder()(val), val.nbytes, shape, val.dtype, val.ndim, val.strides, lists
 
 
 def _marks(matrix: Any) -> list[int]:
     """By what it shows that a matrix has other index arrays, or that SciPy has put them in order."""
     find = address_finder()
     attributes = matrix.__dict__.values()
-    return [find(matrix.indptr), find(matrix.indices), *map(id, attributes)]
+    sizes = matrix.indptr.size, matrix.indices.size
+    return [*sizes, find(matrix.indptr), find(matrix.indices), *map(id, attributes)]
 
 
-def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int) -> tuple[bytes, ...]:
-    """So many indices as are compared at a call, from the first on."""
-    if max(ptr.size, idx.size) <= COMPARED:
+def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int | None) -> tuple[bytes, ...]:
+    """So many indices as are compared at a call, from the first on; None for all."""
+    if first is None:
         return ptr.tobytes(), idx.tobytes()
     stop = first + COMPARED
     return ptr[first:stop].tobytes(), idx[first:stop].tobytes(), idx[-LAST:].tobytes()
@@ -308,23 +286,25 @@ def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int) -> tuple[bytes, ...]:
 _known: dict[int, _Copies] = {}
 
 
-def _describe_matrix(matrix: Any) -> Argument:
-    known = _known.get(id(matrix))
-    if known is None or known.matrix() is not matrix or not known.are_current(matrix):
-        known = _copied(matrix)
+def _matrix(value: Any) -> Argument:
+    facts, known = _facts(value), _known.get(id(value))
+    if known is None or not known.are_current(value, facts):
+        known = _copied(value, facts)
     if known is None:  # SciPy puts it in order, if it may
-        tensor = as_tensor(matrix)
-        assert isinstance(tensor, (Tensor, SwizzledTensor))
-        known = _copied(matrix)
+        tensor = as_tensor(value)
+        facts = _facts(value)
+        known = _copied(value, facts)
         if known is None:
-            return ConvertedArgument(matrix, tensor.format, _body(tensor).memory)
-    return MatrixArgument(matrix, known)
+            return _of_copy(value, tensor, 0, 0, CONVERTED)
+    start, size, arrays = facts[0], facts[1], (known.ptr, known.idx, value.data)
+    format, shape, counters = known.format, known.shape, known.counters
+    return value, format, shape, arrays, counters, value, start, start + size, MATRIX
 
 
-def _copied(matrix: Any) -> _Copies | None:
+def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
     """The copies of a matrix that can be used as it is; this is seen in less time than SciPy takes."""
-    facts, format, shape = _facts(matrix), matrix.format, matrix.shape
-    if not facts or format not in ("csc", "csr") or len(shape) != 2:
+    kind = matrix.format
+    if not facts or kind not in ("csc", "csr") or len(facts[2]) != 2:
         return None
     ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
     if not ptr.ndim == idx.ndim == val.ndim == 1 or ptr.dtype != idx.dtype:
@@ -332,13 +312,14 @@ def _copied(matrix: Any) -> _Copies | None:
     flags = val.flags
     if not (flags.c_contiguous and flags.aligned and val.dtype.isnative):
         return None
-    size, fibers = shape = shape if format == "csc" else shape[::-1]
+    size, fibers = facts[2] if kind == "csc" else facts[2][::-1]
     if idx.dtype not in _INDICES or ptr.size <= fibers:
         return None
     own = ordered_copies(ptr, idx, fibers, size, min(idx.size, val.size))
     if own is None:
         return None
-    known = _known[id(matrix)] = _Copies(matrix, facts, shape, *own)
+    format = matrix_format(val.dtype, idx.dtype, kind == "csr")
+    known = _known[id(matrix)] = _Copies(matrix, facts, format, *own)
     return known
 
 
@@ -351,17 +332,14 @@ def _is_same_memory(array: np.ndarray, other: np.ndarray) -> bool:
     return array.size == other.size and find(array) == find(other)
 
 
-def _regions(arrays: Sequence[np.ndarray]) -> Regions:
-    """The first byte of each array, and the byte behind its last."""
-    return [
-        (start, start + array.nbytes) for array in arrays for start in [address_finder()(array)]
-    ]
+def _reach(arrays: Sequence[np.ndarray]) -> tuple[int, int]:
+    """The first byte of some arrays, and the one behind their last."""
+    starts = [(address_finder()(array), array.nbytes) for array in arrays]
+    return min(starts)[0], max([start + size for start, size in starts])
 
 
-def _body(tensor: Tensor | SwizzledTensor | Scalar | None) -> Tensor:
-    body = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
-    assert isinstance(body, Tensor)
-    return body
+def _body(tensor: Any) -> Tensor:
+    return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
 
 
 def describe(value: Any) -> Argument | None:
@@ -369,39 +347,45 @@ def describe(value: Any) -> Argument | None:
 
     Raises FinchError for a value that would be a tensor if it were in order.
     """
-    return MAKERS.get(type(value), describe_other)(value)
+    return MAKERS[type(value)](value)
 
 
-def describe_other(value: Any) -> Argument | None:
+def _other(value: Any) -> Argument | None:
     type_of_number = type_of_value(value)
     if isinstance(type_of_number, PairType):
         raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
     if type_of_number is not None:
-        return Argument(value, type_of_number)
+        return value, type_of_number, (), (), (), value, 0, 0, NUMBER
     if is_scipy(value):
-        MAKERS[type(value)] = _describe_matrix
-        return _describe_matrix(value)
+        MAKERS[type(value)] = _matrix
+        return _matrix(value)
     if isinstance(value, np.ndarray) and as_tensor(value) is not None:  # of a class of its own
-        return ArrayArgument(value)
+        return _array(value)
     return None
 
 
+class _Makers(dict[type, Callable[[Any], Argument | None]]):
+    def __missing__(self, _: type) -> Callable[[Any], Argument | None]:
+        return _other
+
+
 #: the classes of values that are met most, with SciPy's as they are met: not everybody has imported it
-MAKERS: dict[type, Callable[[Any], Argument]] = {
-    np.ndarray: ArrayArgument,
-    Tensor: TensorArgument,
-    SwizzledTensor: TensorArgument,
-    Scalar: ScalarArgument,
-    MaskValue: lambda value: Argument(value, value),
-}
+MAKERS = _Makers(
+    {
+        np.ndarray: _array,
+        Tensor: tensor_argument,
+        SwizzledTensor: tensor_argument,
+        Scalar: _scalar,
+        MaskValue: lambda value: (value, value, (), (), (), value, 0, 0, NUMBER),
+    }
+)
 
 
 def memory_of(dense: Any, argument: Argument) -> Memory:
     """A dense result as the memory of what it is a result for, in the format of that."""
-    if isinstance(argument, ScalarArgument):
-        level = argument.value.format
+    level = argument[FORMAT]
+    if argument[KIND] is SCALAR:
         return Memory((), (), tuple(level.held(level.element_type.wrap(dense))))
-    level = argument.format
     if isinstance(level, Swizzled):
         dense, level = dense.transpose([p - 1 for p in level.permutation]), level.level
     return Tensor.from_numpy(dense, level).memory

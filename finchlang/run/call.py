@@ -10,7 +10,7 @@ import numpy as np
 
 from finchlang.locks import reentrant_lock
 from finchlang.native.kernel import NativeKernel
-from finchlang.run.arguments import Argument
+from finchlang.run.arguments import ARRAYS, COUNTERS, KIND, OWNER, SHAPE, START, STOP, Argument
 from finchlang.run.undo import Output, Undoing
 from finchlang.source import FinchError
 from finchlang.tensors.bind import Bound, spans
@@ -25,28 +25,28 @@ def check_outputs(
     shared memory."""
     for at in written:
         tensor = tensors[at]
-        if not tensor.is_writable:
+        if not tensor[KIND].is_writable(tensor):
             hint = f"{names[at]} = copy({names[at]}) makes one of its own"
             message = f"{names[at]} is a read-only array, and the kernel writes it"
             raise FinchError("type", message, None, hint)
-        owner = tensor.owner
-        for k, other in enumerate(tensors):
-            if other.owner is owner and k != at:
-                raise _shared(names[at], names[k], "the same tensor")
-        for start, stop in tensor.regions:
-            for k, other in enumerate(tensors):
-                for first, end in other.regions:
-                    if start < end and first < stop and k != at and _share(tensor, other):
-                        raise _shared(names[at], names[k], "views of the same memory")
+        owner, start, stop = tensor[OWNER], tensor[START], tensor[STOP]
+        for other in tensors:
+            is_near = start < other[STOP] and other[START] < stop or other[OWNER] is owner
+            if is_near and other is not tensor:
+                _check_apart(names, tensors, tensor, other)
 
 
-def _shared(name: str, other: str, what: str) -> FinchError:
-    message = f"{name} and {other} are {what}, and the kernel writes it"
-    return FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
-
-
-def _share(one: Argument, other: Argument) -> bool:
-    return any(np.shares_memory(a, b) for a in one.seen() for b in other.seen())
+def _check_apart(
+    names: Sequence[str], tensors: Sequence[Argument], written: Argument, other: Argument
+) -> None:
+    """Check that these two of the tensors have no entries in common."""
+    is_same = written[OWNER] is other[OWNER]
+    seen, others = written[KIND].seen(written), other[KIND].seen(other)
+    if is_same or any(np.shares_memory(a, b) for a in seen for b in others):
+        name, other_name = [names[list(map(id, tensors)).index(id(t))] for t in (written, other)]
+        what = "the same tensor" if is_same else "views of the same memory"
+        message = f"{name} and {other_name} are {what}, and the kernel writes it"
+        raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
 
 
 #: What every call of a kernel is made within, in any session: what a call has found of memory stays as
@@ -64,22 +64,26 @@ def call_within_call() -> FinchError:
     return FinchError("life cycle", what, None, hint)
 
 
+#: the tensors and workspaces that are written, each with what was made of it
+Made = list[tuple[Argument, Memory | None]]
+
+
 class NativeCall:
     """Calls of one compiled kernel, on tensors as `bounds` has them; those in `renewed` are declared
     before anything else is done with them."""
 
     def __init__(self, native: NativeKernel, bounds: Sequence[Bound], renewed: frozenset[str]):
-        self._native, self._undoing = native, Undoing(native.layout.undo_log)
-        #: of each tensor how it is written, if it is, and how many of the last counters are inputs
-        self._plan: list[tuple[Output | None, int]] = []
-        for bound, span in zip(bounds, spans(bounds), strict=True):
-            is_renewed = bound.name in renewed
-            output = Output(bound, span, native.layout, is_renewed) if bound.written else None
-            self._plan.append((output, bound.given_counters))
+        undoing = Undoing(native.layout.undo_log)
+        self._native, self._undoing = native, undoing
+        #: of each tensor how many of the last counters are inputs
+        self._counters = [*enumerate([bound.given_counters for bound in bounds])]
+        self._outputs = [
+            (at, Output(bound, span, native, undoing, bound.name in renewed))
+            for at, (bound, span) in enumerate(zip(bounds, spans(bounds), strict=True))
+            if bound.written
+        ]
 
-    def __call__(
-        self, arguments: Sequence[Argument], numbers: Sequence[Any]
-    ) -> list[tuple[Argument, Memory | None]]:
+    def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
         """Run on the arguments; gives those that are written, each with what was made of it (None if only
         the content of its arrays is new).
 
@@ -87,38 +91,27 @@ class NativeCall:
         """
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
-        written: list[tuple[Argument, Sequence[np.ndarray], Output]] = []
-        undoing, native, plan = self._undoing, self._native, self._plan
-        if undoing.has_logs:
-            undoing.begin()
-        for k, argument in enumerate(arguments):
-            output, counters = plan[k]
-            own = argument.arrays
-            if output is not None:
-                own = output.begin(argument, undoing)
-                written.append((argument, own, output))
-            arrays += own
-            inputs += argument.shape
-            if counters:
-                inputs += argument.counters[-counters:]
+        undoing = self._undoing
+        for at, count in self._counters:
+            argument = arguments[at]
+            arrays += argument[ARRAYS]
+            inputs += argument[SHAPE]
+            if count:
+                inputs += argument[COUNTERS][-count:]
         inputs += numbers
-        if undoing.has_logs:
-            undoing.add(arrays, inputs)
         try:
-            outputs = native.call(arrays, inputs)
+            for at, output in self._outputs:
+                output.begin(arguments[at], arrays)
+            if undoing.has_logs:
+                undoing.add(arrays, inputs)
+            outputs = self._native.call(arrays, inputs)
+            made: Made = []
+            for at, output in self._outputs:
+                argument = arguments[at]
+                made.append((argument, output.finish(argument, arrays, inputs, outputs)))
+            return made
         except BaseException:
             undoing.undo()
             raise
-        made: list[tuple[Argument, Memory | None]] = []
-        for argument, own, output in written:
-            result = output.finish(argument, own, native, inputs, outputs)
-            is_other = result is not None and result.shape != argument.shape
-            if is_other and not argument.takes_memory:
-                # the value keeps what it was, and the name gets another
-                copies = [array.copy() for array in result.arrays]  # type: ignore[union-attr]
-                result = Memory(result.shape, copies, result.counters)  # type: ignore[union-attr]
-                for array in argument.arrays:
-                    undoing.undo_one(array)
-            made.append((argument, result))
-        undoing.kept.clear()  # it refers to nobody's arrays any more
-        return made
+        finally:
+            undoing.kept.clear()  # it refers to nobody's arrays any more

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,19 @@ from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.run.arguments import MAKERS, Argument, TensorArgument, describe, describe_other
-from finchlang.run.call import NativeCall, check_outputs
+from finchlang.run.arguments import (
+    ARRAYS,
+    COUNTERS,
+    FORMAT,
+    KIND,
+    MAKERS,
+    SHAPE,
+    VALUE,
+    Argument,
+    describe,
+    tensor_argument,
+)
+from finchlang.run.call import Made, NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.run.spans import are_too_large
 from finchlang.script.environment import Environment
@@ -37,14 +49,13 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
 from finchlang.walk import forget, substitute, walk
 
-#: the tensors and workspaces that are written, each with what was made of it
-Made = list[tuple[Argument, Memory | None]]
-
-#: these, and the host steps taken
+#: what was made of what is written, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
 
 #: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
 Formats = list[Any]
+
+Values = Sequence[Any]
 
 _NO_STEPS: Counter[str] = Counter()
 
@@ -139,9 +150,9 @@ class Kernel:
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         for bound, argument in zip(self.bounds, arguments, strict=True):
-            own = argument.arrays
+            own = argument[ARRAYS]
             arrays += [a.copy() for a in own] if bound.written else own
-            inputs += bound.given(argument.shape, argument.counters)
+            inputs += bound.given(argument[SHAPE], argument[COUNTERS])
         return arrays, inputs
 
     def _made(
@@ -158,7 +169,7 @@ class Kernel:
         return made
 
     def _interpret(
-        self, arguments: Sequence[Argument], numbers: Sequence[Any], tracer: Tracer | None = None
+        self, arguments: Values, numbers: Values, tracer: Tracer | None = None
     ) -> Outcome:
         """Run the rules on the executing host."""
         arrays, inputs = self._copied(arguments)
@@ -172,7 +183,7 @@ class Kernel:
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
         return self._made(arguments, [host.arrays[b] for b in buffers], outputs), host.steps
 
-    def _evaluate(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Outcome:
+    def _evaluate(self, arguments: Values, numbers: Values, _: Tracer | None) -> Outcome:
         """Run the residual program by the plain evaluator."""
         arrays, inputs = self._copied(arguments)
         results: list[Any] = []
@@ -182,37 +193,37 @@ class Kernel:
         return self._made(arguments, arrays, outputs), host.steps
 
     def run(
-        self, engine: str, arguments: Sequence[Argument], numbers: Sequence[Any], *more: Any
+        self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None
     ) -> Outcome:
         """Run by the engine of this name; gives what was made of the arguments that are written, for
         them to take, and the host steps. Raises FinchError; everything is then as it was."""
         if self._workspaces:
-            arguments = [*arguments, *map(TensorArgument, self._workspaces)]
+            arguments = [*arguments, *map(tensor_argument, self._workspaces)]
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails
-            return self._native_call(arguments, numbers), _NO_STEPS
+            return self._native_call.run(arguments, numbers), _NO_STEPS
         method = self._interpret if engine == "interpret" else self._evaluate
-        return method(arguments, numbers, *more)
+        return method(arguments, numbers, tracer)
 
     def _run_on(
-        self, engine: str, values: Sequence[Any], numbers: Sequence[Any], *more: Any
+        self, engine: str, values: Values, numbers: Values, tracer: Tracer | None = None
     ) -> Counter[str]:
         arguments = [argument for argument in map(describe, values) if argument is not None]
-        made, steps = self.run(engine, arguments, numbers, *more)
+        made, steps = self.run(engine, arguments, numbers, tracer)
         for argument, memory in made:
-            argument.commit(memory)
+            argument[KIND].commit(argument, memory)
         return steps
 
     def interpret(
-        self, values: Sequence[Any], numbers: Sequence[Any], tracer: Tracer | None = None
+        self, values: Values, numbers: Values, tracer: Tracer | None = None
     ) -> Counter[str]:
         """Interpret the program on tensors; gives the host steps."""
         return self._run_on("interpret", values, numbers, tracer)
 
-    def run_residual(self, values: Sequence[Any], numbers: Sequence[Any]) -> Counter[str]:
+    def run_residual(self, values: Values, numbers: Values) -> Counter[str]:
         """Evaluate the residual program on tensors; gives the host steps."""
         return self._run_on("residual", values, numbers)
 
-    def run_native(self, values: Sequence[Any], numbers: Sequence[Any]) -> None:
+    def run_native(self, values: Values, numbers: Values) -> None:
         """Run the compiled program on tensors."""
         self._run_on("native", values, numbers)
 
@@ -262,20 +273,21 @@ class CallSite:
                 if not is_outermost:
                     values = environment.owner(name).values
                 value = values.get(name)
-                argument = MAKERS.get(type(value), describe_other)(value)
+                argument = MAKERS[type(value)](value)
                 found.append(argument)
-                formats.append(argument and argument.format)
+                formats.append(argument and argument[FORMAT])
         except FinchError as error:
             raise error.at(self.variables[self._names[len(found)]].span) from None
         return found, formats
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel for arguments of these formats, if it is known."""
-        for at, kernel in enumerate(self._known):
+        for kernel in self._known:
             if kernel.formats == formats:
                 kernel.formats = formats  # the very same ones are compared in no time
-                if at:
-                    self._known.insert(0, self._known.pop(at))
+                if kernel is not self._known[0]:
+                    self._known.remove(kernel)
+                    self._known.insert(0, kernel)
                 return kernel
         return None
 
@@ -294,6 +306,13 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
     return KernelNode(substitute(node.program, calls), span=node.span)
 
 
+def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The function from a sequence to its items at these positions."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda items: [items[at] for at in positions]
+
+
 class KernelAtSite:
     """A kernel compiled for the `formats` of the names of its site, and which of these it takes.
     `is_ready` once it was told of, and compiled to what runs it. The one for large sizes is made when
@@ -307,8 +326,8 @@ class KernelAtSite:
         choices = site.which_rules, site.workspaces, is_large
         kernel = self.kernel = Kernel(self.node.program, stored, *choices)
         names = list(site.variables)
-        self._tensors = [names.index(name) for name in kernel.tensors]
-        self._numbers = [names.index(name) for name in kernel.numbers]
+        self._tensors = _chooser([names.index(name) for name in kernel.tensors])
+        self._numbers = _chooser([names.index(name) for name in kernel.numbers])
         self._written = [at for at, written in enumerate(kernel.written) if written]
         self.is_choice = bool(kernel.signature.spans)
 
@@ -319,34 +338,36 @@ class KernelAtSite:
     def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
         """This kernel, or the one for large sizes if workspaces are too large for these arguments."""
         kernel = self.kernel
-        given: list[Any] = arguments
-        tensors = [given[at] for at in self._tensors]
-        shapes = {n: a.shape for n, a in zip(kernel.signature.tensors, tensors, strict=True)}
-        values = [given[at].value for at in self._numbers]
+        tensors, values = self._tensors(arguments), self._values(arguments)
+        shapes = {n: a[SHAPE] for n, a in zip(kernel.signature.tensors, tensors, strict=True)}
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
-        stored = (array for a, is_written in read if not is_written for array in a.arrays)
+        stored = (array for a, is_written in read if not is_written for array in a[ARRAYS])
         is_large = are_too_large(kernel.signature.spans.values(), shapes, numbers, stored)
         return self.for_large_sizes if is_large else self
+
+    def _values(self, arguments: Values) -> list[Any]:
+        return [argument[VALUE] for argument in self._numbers(arguments)]
 
     def run(
         self,
         arguments: list[Argument | None],
         environment: Environment,
         engine: str,
-        *more: Any,
+        tracer: Tracer | None = None,
     ) -> Counter[str]:
         """Run by the engine of this name on the arguments of the site; gives the host steps. Raises
         FinchError."""
         kernel = self.kernel
-        tensors: list[Any] = list(map(arguments.__getitem__, self._tensors))
-        numbers = [arguments[k].value for k in self._numbers] if self._numbers else []  # type: ignore[union-attr]
+        tensors = self._tensors(arguments)
+        numbers = self._values(arguments) if kernel.numbers else ()
         check_outputs(kernel.tensors, tensors, self._written)
-        made, steps = kernel.run(engine, tensors, numbers, *more)
+        made, steps = kernel.run(engine, tensors, numbers, tracer)
         for argument, memory in made:
-            value = argument.commit(memory)
-            if value is not argument.value:
-                environment.set(kernel.tensors[tensors.index(argument)], value)
+            value = argument[KIND].commit(argument, memory)
+            if value is not argument[VALUE]:
+                at = [tensor is argument for tensor in tensors].index(True)
+                environment.set(kernel.tensors[at], value)
         return steps
 
 

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.host.passes.undo_log import LAST_EPOCH, Log, UndoLog, undo
-from finchlang.native.abi import Layout
 from finchlang.native.kernel import NativeKernel
-from finchlang.run.arguments import Argument
+from finchlang.run.arguments import ARRAYS, KIND, SHAPE, Argument
 from finchlang.tensors.bind import Bound
 from finchlang.tensors.memory import Memory
 
@@ -25,54 +24,63 @@ class Output:
     kernel. `is_renewed` if it is declared before anything else is done with it."""
 
     def __init__(
-        self, bound: Bound, span: tuple[slice, slice, slice], layout: Layout, is_renewed: bool
+        self,
+        bound: Bound,
+        span: tuple[slice, slice, slice],
+        native: NativeKernel,
+        undoing: Undoing,
+        is_renewed: bool,
     ):
-        buffers, self.inputs, self.outputs = span
-        first, count = buffers.start, range(len(bound.buffers))
-        self.first, self.order = first, bound.level.order
-        self.written = [k for k in count if first + k in layout.written]
-        self.grown = [k for k in count if first + k in layout.grown]
+        self.buffers, self.inputs, self.outputs = span
+        self.native, self.undoing = native, undoing
+        first_counter = self.outputs.start + bound.level.order
+        self.shape = slice(self.outputs.start, first_counter)
+        self.counters = slice(first_counter, self.outputs.stop)
+        numbers = range(self.buffers.start, self.buffers.stop)
+        dtypes = [buffer.type.dtype for buffer in bound.buffers]
+        layout, numbered = native.layout, list(zip(numbers, dtypes, strict=True))
+        self.grown = [(number, dtype) for number, dtype in numbered if number in layout.grown]
+        #: the numbers of the buffers, and empty memory for each
+        self.written = [(n, np.empty(0, dtype)) for n, dtype in numbered if n in layout.written]
         #: whether the kernel asks for all the room it needs, whatever memory it is given
-        self.is_renewed = is_renewed and set(self.written) <= set(self.grown)
-        self.dtypes = [buffer.type.dtype for buffer in bound.buffers]
-        self.empty = [np.empty(0, dtype) for dtype in self.dtypes]
+        self.is_renewed = is_renewed and {n for n, _ in self.written} <= set(layout.grown)
         #: whether all that a call makes anew but what is in the arrays is seen in sizes and counters
         counts = [level.counts_lengths for level in bound.level.levels()]
         self.is_counted = bool(bound.buffers) and all(counts)
 
-    def begin(self, argument: Argument, undoing: Undoing) -> Sequence[np.ndarray]:
-        """The arrays that the kernel is given for the argument."""
-        if not self.is_renewed or not argument.takes_memory:
-            for k in self.written:
-                undoing.keep(self.first + k, argument.arrays[k])
-            return argument.arrays
-        back_buffer, arrays = argument.back_buffer, list(argument.arrays)
-        for k in self.written:
+    def begin(self, argument: Argument, arrays: list[np.ndarray]) -> None:
+        """Get ready for a call, with these arrays for the kernel's buffers."""
+        undoing, kind = self.undoing, argument[KIND]
+        if not (self.is_renewed and kind.takes_memory):
+            for number, _ in self.written:
+                undoing.keep(number, arrays[number])
+            return
+        back_buffer, first = kind.back_buffer(argument), self.buffers.start
+        for number, empty in self.written:
+            spare = empty if back_buffer is None else back_buffer.arrays[number - first]
             # a kernel that writes some arrays only leaves others to both memories
-            is_free = back_buffer is not None and back_buffer.arrays[k] is not arrays[k]
-            arrays[k] = back_buffer.arrays[k] if is_free else self.empty[k]  # type: ignore[union-attr]
-            undoing.pass_over(self.first + k)
-        return arrays
+            arrays[number] = empty if spare is arrays[number] else spare
 
     def finish(
-        self,
-        argument: Argument,
-        arrays: Sequence[np.ndarray],
-        native: NativeKernel,
-        inputs: list[Any],
-        outputs: list[Any],
+        self, argument: Argument, arrays: list[np.ndarray], inputs: list[Any], outputs: list[Any]
     ) -> Memory | None:
-        """What a call made of the argument, for which the kernel was given these arrays; None if nothing
-        but the content of the argument's own is new."""
-        outputs = outputs[self.outputs]
-        for k in self.grown:
-            grown = native.grown(self.first + k, self.dtypes[k])
+        """What a call made of the argument; None if nothing but the content of its arrays is new."""
+        takes_memory = argument[KIND].takes_memory
+        is_in_place, native = not (self.is_renewed and takes_memory), self.native
+        for number, dtype in self.grown:
+            grown = native.grown(number, dtype)
             if grown is not None:
-                arrays = [*arrays[:k], grown, *arrays[k + 1 :]]
-        if self.is_counted and arrays is argument.arrays and outputs == inputs[self.inputs]:
+                arrays[number], is_in_place = grown, False
+        if is_in_place and self.is_counted and outputs[self.outputs] == inputs[self.inputs]:
             return None
-        order = self.order
-        return Memory(tuple(outputs[:order]), arrays, tuple(outputs[order:]))
+        own: Sequence[np.ndarray] = argument[ARRAYS] if is_in_place else arrays[self.buffers]
+        shape, counters = tuple(outputs[self.shape]), tuple(outputs[self.counters])
+        if not takes_memory and shape != argument[SHAPE]:
+            # the value keeps what it was, and the name gets another
+            own = [array.copy() for array in own]
+            for array in argument[ARRAYS]:
+                self.undoing.undo_one(array)
+        return Memory(shape, own, counters)
 
 
 class Undoing:
@@ -83,17 +91,9 @@ class Undoing:
         self._logs = {log.array: _LogMemory(log) for log in undo_log.logs}
         self._saved: dict[int, np.ndarray] = {}  # by number of buffer
         self._epoch = 0
-        #: whether `begin` and `add` have anything to do
+        #: whether `add` has anything to do
         self.has_logs = bool(self._logs)
         self.kept: list[tuple[int, np.ndarray]] = []
-
-    def begin(self) -> None:
-        """Get ready for a call, if there are logs."""
-        self._epoch += 1
-        if self._epoch > LAST_EPOCH:
-            self._epoch = 1
-            for log in self._logs.values():
-                log.touched[:] = 0
 
     def keep(self, number: int, array: np.ndarray) -> None:
         """Have buffer `number`, which is `array`, restored if the call fails."""
@@ -108,24 +108,24 @@ class Undoing:
                 saved[...] = array
         self.kept.append((number, array))
 
-    def pass_over(self, number: int) -> None:
-        """Have nothing noted of buffer `number`."""
-        if number in self._logs:
-            self._logs[number].given = 0
-
     def add(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
         """Tell the kernel of the logs: their arrays, the epoch, and the sizes that they ask for."""
+        self._epoch += 1
+        if self._epoch > LAST_EPOCH:
+            self._epoch = 1
+            for log in self._logs.values():
+                log.touched[:] = 0
         inputs.append(self._epoch)
         for log in self._logs.values():
             arrays += log.touched, log.at, log.was
             if log.tells_size:
                 inputs.append(log.given)
+            log.given = 0
 
     def undo(self) -> None:
         """Have all arrays as they were."""
         for number, array in self.kept:
             self._restore(number, array)
-        self.kept.clear()
 
     def undo_one(self, own: np.ndarray) -> None:
         """Have this array alone as it was."""
@@ -147,7 +147,7 @@ class _LogMemory:
     def __init__(self, log: Log):
         self.touched, self.at, self.was = _log_arrays(0, np.dtype(np.int8))
         self.tells_size = log.size is not None
-        self.given = 0  # how many entries the array had at the last call
+        self.given = 0  # how many entries the array has of which something is noted
 
     def take(self, array: np.ndarray) -> None:
         """Make room for a log of `array`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -48,37 +48,30 @@ def is_scipy(value: Any) -> bool:
     return type(value).__module__.startswith("scipy.sparse")
 
 
-class ArrayLayout(NamedTuple):
-    """What arrays of a type, shape and strides have in common: their format, and their axes in the
-    order of memory, the slowest first, with the sizes of these, the fastest first. There are no axes if
-    entries are not next to each other, or not as the processor has them."""
-
-    format: Format
-    axes: tuple[int, ...] | None
-    shape: tuple[int, ...]
-
-
 @lru_cache(1024)
 def layout_of_array(
     dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
-) -> ArrayLayout:
-    """Raises FinchError "type" for what no tensor holds."""
+) -> tuple[Format, tuple[int, ...] | None, tuple[int, ...], int]:
+    """What arrays of a type, shape and strides have in common: their format, and their axes in the order
+    of memory, the slowest first, with the sizes of these, the fastest first; of what the address of
+    their entries must be a multiple. There are no axes if entries are not next to each other, or not as
+    the processor has them. Raises FinchError "type" for what no tensor holds."""
     level = dense_format(dtype.newbyteorder("="), len(shape))
     axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
     step, has_entries = dtype.itemsize, 0 not in shape
     for k in axes:
         if has_entries and shape[k] != 1 and strides[k] != step:
-            return ArrayLayout(level, None, shape)
+            return level, None, shape, dtype.alignment
         step *= shape[k]
     if not dtype.isnative:
-        return ArrayLayout(level, None, shape)
+        return level, None, shape, dtype.alignment
     is_swizzled = axes != tuple(range(len(shape)))
     format = Swizzled(level, tuple([k + 1 for k in axes])) if is_swizzled else level
-    return ArrayLayout(format, axes[::-1], tuple([shape[k] for k in axes]))
+    return format, axes[::-1], tuple([shape[k] for k in axes]), dtype.alignment
 
 
 def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
-    format, axes, shape = layout_of_array(array.dtype, array.shape, array.strides)
+    format, axes, shape, _ = layout_of_array(array.dtype, array.shape, array.strides)
     if axes is None or not array.flags.aligned:
         return _from_array(np.array(array, array.dtype.newbyteorder("="), order="F"))
     memory = Memory.borrowed(shape, (array.transpose(axes).reshape(-1),), ())
