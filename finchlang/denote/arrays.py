@@ -32,22 +32,22 @@ class DenseArray:
     whole: tuple[int, ...] | None = None
     mirrored: tuple[tuple[int, int], ...] = ()
 
-    def read(self, place: tuple[int, ...]) -> Number:
-        return Number(self.data[place].copy(), not self.stored[place])  # a pair would be a view
+    def read(self, at: tuple[int, ...]) -> Number:
+        return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
 
     def declare(self, shape: tuple[int, ...], value: Any) -> None:
         self.data = np.full(shape, value, self.type.dtype, order="F")
         self.stored = np.full(shape, self.whole is None)
 
-    def write(self, place: tuple[int, ...], value: Any, stores: bool = True) -> None:
+    def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
         """Set an element; `stores`: whether it is stored from now on."""
-        places = [place]
+        mirrored = [at]
         for a, b in self.mirrored:
-            for known in list(places):
+            for known in list(mirrored):
                 other = list(known)
                 other[a], other[b] = known[b], known[a]
-                places.append(tuple(other))
-        for each in places:
+                mirrored.append(tuple(other))
+        for each in mirrored:
             self.data[each] = value
             if stores:
                 modes = enumerate(each)

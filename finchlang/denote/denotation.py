@@ -148,14 +148,14 @@ class Denotation:
 
     def assign(self, target: Access, op: Node, value: Any, env: Environment) -> None:
         """`target <<op>>= value`; of or at `missing`, nothing."""
-        name, place = self.place(target, env)
+        name, at = self.locate(target, env)
         if not isinstance(name, Variable):
             raise FinchError("type", "a mask cannot be assigned to", target.span)
         array = self.array(name)
-        if value is MISSING or place is None:
+        if value is MISSING or at is None:
             return
         value = needed(value, target)
-        old = array.read(place)
+        old = array.read(at)
         if isinstance(op, Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
             new = apply(Variable("identity"), [value], target)
         else:  # what is there counts, structure or not
@@ -166,7 +166,7 @@ class Denotation:
             raise FinchError("type", message, target.span)
         stored = convert(new.value, array.type.dtype)
         changes = stored != old.value or (isinstance(op, Variable) and op.name == "overwrite")
-        array.write(place, stored, changes or not value.is_structural)
+        array.write(at, stored, changes or not value.is_structural)
 
     # ---------------------------------------------------------------- expressions
 
@@ -202,26 +202,26 @@ class Denotation:
         return self.extent(node, env) if is_extent else self.value(node, env)
 
     def read(self, access: Access, env: Environment) -> Any:
-        root, place = self.place(access, env)
-        if place is None:
+        root, at = self.locate(access, env)
+        if at is None:
             return MISSING
         if not isinstance(root, Variable):
             args = [self.whole(a, env) for a in root.args]
-            return number(MASKS[root.op.name.lower()].holds(*args, *place), is_structural=True)
+            return number(MASKS[root.op.name.lower()].holds(*args, *at), is_structural=True)
         if root.name in self.changing:
             raise Late
-        return self.array(root).read(place)
+        return self.array(root).read(at)
 
-    def place(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
-        """The tensor (its name, or a mask's call) and the 0-based place in it that is accessed; of
-        a mask, 1-based. None for a place out of range that reads `missing`."""
+    def locate(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
+        """The tensor (its name, or a mask's call) and the 0-based coordinates that are accessed;
+        of a mask, 1-based. None for those out of range that read `missing`."""
         if id(access) not in self.unwrapped:
             self.unwrapped[id(access)] = unwrap(access)
         root, modes = self.unwrapped[id(access)]
         mask = isinstance(root, Call)
         shape = self.mask_shape(root, env) if mask else self.shape(root)
         check_count(root, shape, modes, access)
-        place: list[int] = []
+        coordinates: list[int] = []
         outside = False
         name = root.op.name if mask else root.name
         for mode, size in zip(modes, shape, strict=True):
@@ -239,8 +239,8 @@ class Denotation:
             outside |= not (
                 inside and self.is_inside(i, size, mode.permissive, f"of {name}", mode.index)
             )
-            place.append(int(i.value) - (not mask))
-        return root, None if outside else tuple(place)
+            coordinates.append(int(i.value) - (not mask))
+        return root, None if outside else tuple(coordinates)
 
     def is_inside(
         self, i: Number, size: int | None, permissive: bool, where: str, index: Node

@@ -176,7 +176,7 @@ _WRAPPERS = {
 
 
 def _is_single(extent: Node) -> bool:
-    """Whether a loop visits one place only, `for k = x:x` (Fig 12): its index is any expression,
+    """Whether a loop visits one coordinate only, `for k = x:x` (Fig 12): its index is any expression,
     and says nothing about dimensions."""
     return isinstance(extent, Extent) and extent.start == extent.stop and extent.start != Literal(1)
 

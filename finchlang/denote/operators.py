@@ -309,7 +309,7 @@ def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
     return bool(x == (1 if dtype.kind == "b" else _wrap(-1, dtype)))
 
 
-#: what a structural operand x in the place k decides alone, whatever the others are, else None; the
+#: what a structural k-th operand x decides alone, whatever the others are, else None; the
 #: operands have a common type
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,

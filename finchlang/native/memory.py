@@ -46,8 +46,8 @@ check:
   %memory = phi ptr [ %extended, %extend ], [ %new, %fresh ]
   %from = phi ptr [ %moved, %extend ], [ %old, %fresh ]
   %lost = icmp eq ptr %memory, null
-  br i1 %lost, label %none, label %place
-place:
+  br i1 %lost, label %none, label %align
+align:
   %memory_at = ptrtoint ptr %memory to i64
   %over = add i64 %memory_at, {last}
   %aligned = and i64 %over, {mask}

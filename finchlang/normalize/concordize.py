@@ -50,7 +50,7 @@ def concordize(program: Node, context: Context) -> Node:
 
 @dataclass(eq=False)
 class _Frame:
-    """A statement around the current place, and the single-iteration loops to insert around it."""
+    """A statement around the current one, and the single-iteration loops to insert around it."""
 
     node: Node
     inserted: list[tuple[Node, Index]] = field(default_factory=list)
@@ -144,7 +144,7 @@ class _Concordize:
                 innermost = min(innermost, self.depths[index.name][0])
         x = self.expression(x, innermost)
         least = max(outer, self.depth(x))
-        frame = self.place(least, innermost)
+        frame = self.frame(least, innermost)
         inserted = self.frames[frame].inserted
         for n, (known, index) in enumerate(inserted):
             if known == x and (frame, 0, n) > least:
@@ -155,7 +155,7 @@ class _Concordize:
         inserted.append((x, index))
         return index
 
-    def place(self, least: Depth, innermost: int) -> int:
+    def frame(self, least: Depth, innermost: int) -> int:
         """The frame to insert a loop around: deeper than `least`, no deeper than `innermost`."""
         frame = innermost
         lowest = least[0] + 1 if least[1] else least[0]
@@ -164,7 +164,7 @@ class _Concordize:
         return max(frame, lowest)
 
     def depth(self, x: Node) -> Depth:
-        """How deep a place must be for `x` to be evaluated there."""
+        """How deep a frame must be for `x` to be evaluated there."""
         deepest = _OUTSIDE
         for node in walk(x):
             if isinstance(node, (Index, Variable)):
