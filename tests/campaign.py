@@ -261,11 +261,11 @@ def _sparser(tensor: Tensor) -> Iterator[Tensor]:
 
 
 def campaign(
-    seeds: range, rules: str = "all", native: bool = True
+    seeds: range, rules: str = "all", native: bool = True, any_order: bool = False
 ) -> Iterator[tuple[int, Case, Outcome]]:
     """The cases of `seeds` with what came of them."""
     for seed in seeds:
-        case = generate(seed)
+        case = generate(seed, any_order)
         yield seed, case, run_case(case, rules, native)
 
 
@@ -283,13 +283,15 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rules", choices=("all", "paper"), default="all")
+    parser.add_argument("--any-order", action="store_true", help="loops in any order")
     parser.add_argument("--no-native", action="store_true")
     parser.add_argument("--stop-after", type=int, default=20, help="differences to stop after")
     options = parser.parse_args()
     os.environ["FINCH_CACHE_DIR"] = ""  # all that is compiled here is met once
     counts: Counter[str] = Counter()
     start, seeds = time.monotonic(), range(options.seed, options.seed + options.cases)
-    for seed, case, outcome in campaign(seeds, options.rules, not options.no_native):
+    native, any_order = not options.no_native, options.any_order
+    for seed, case, outcome in campaign(seeds, options.rules, native, any_order):
         if outcome.difference:
             counts["differences"] += 1
             print(report(seed, case, outcome, options.rules), end="\n\n", flush=True)

@@ -1,9 +1,10 @@
 """Random well-formed kernels together with tensors to run them on.
 
 `generate(seed)` gives a `Case`: the top-level statements of one kernel, and what its free names are
-bound to. Programs keep to what the language allows (formats that are written in order are mostly
-written in order, indices that gather are in range), and data is finite, apart from infinite fills
-in programs over `min`, `max` and `+`. Numbers are small whole ones, so that sums are exact.
+bound to. Programs keep to what the language allows (indices that gather are in range), and data is
+finite, apart from infinite fills in programs over `min`, `max` and `+`. Numbers are small whole
+ones, so that sums are exact. Formats that are written in order are mostly written in order;
+with `any_order` they are written in any, by way of workspaces.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ LETTERS = "ijkl"
 
 
 class _Generator(AccessGenerator):
+    def __init__(self, seed: int, any_order: bool = False):
+        super().__init__(seed)
+        self.any_order = any_order
+
     # ------------------------------------------------------------------ statements
 
     def operator(self, known: Known, nest: Nest) -> str:
@@ -59,10 +64,11 @@ class _Generator(AccessGenerator):
         old = [k for k in old if not self.stored_half(k) or dims == k.dims]  # which are square
         if old and self.chance(0.35):
             known = self.random.choice(old)
-            if known.dims == dims and not (known.declared and known.written and self.chance(0.95)):
+            again = 0.3 if self.any_order else 0.95
+            if known.dims == dims and not (known.declared and known.written and self.chance(again)):
                 return [], known, indices
             return self.declared(known, dims), known, indices
-        declare = self.chance(0.7)
+        declare = self.chance(0.9 if self.any_order else 0.7)
         known = self.new(dims, output=True, stale=declare)
         return (self.declared(known, dims) if declare else []), known, indices
 
@@ -118,7 +124,7 @@ class _Generator(AccessGenerator):
         """The loops' order: what tensors that are written in order need, most of the time."""
         rest = sorted(nest.indices)
         self.random.shuffle(rest)
-        if not written or self.chance(0.02):
+        if not written or self.any_order or self.chance(0.02):
             return rest
         first = list(dict.fromkeys(written[0]))[::-1]
         return [*first, *(i for i in rest if i not in first)]
@@ -149,7 +155,7 @@ class _Generator(AccessGenerator):
         nest.writes[known.name] = self.operator(known, nest)
         if self.chance(0.25):
             more, second, at = self.output(nest, 0 if self.chance(0.5) else None)
-            if second.is_sequential:  # it may have been given dimensions that it never gets
+            if second.is_sequential and not self.any_order:  # it may have been given dimensions that it never gets
                 del self.known[second.name]
             else:
                 before += more
@@ -196,7 +202,7 @@ class _Generator(AccessGenerator):
         value = self.expression(nest)
         if work.type.kind == "bool" and self.kind != "bool":
             value = self.condition(nest)
-        order = [*inner, i] if not work.is_sequential else [i, *inner]
+        order = [*inner, i] if self.any_order or not work.is_sequential else [i, *inner]
         fill = [f"{work.name} .= {typed_text(work.level.fill.value)}"]
         fill += self.loops(nest, order, [f"{work.name}[{i}] {sign} {value}"])
         nest.bound.add(i)
@@ -250,7 +256,7 @@ class _Generator(AccessGenerator):
         nest.writes[known.name] = self.operator(known, nest)
         place = self.gather(nest, dim)
         before = []
-        if self.chance(0.4) and not known.is_sequential:
+        if self.chance(0.4) and (self.any_order or not known.is_sequential):
             fill = typed_text(known.level.fill.value)
             before = [f"@declare({known.name}, {fill}, 1:{self.sizes[dim]})"]
         line = self.assignment(nest, known, [place])
@@ -259,9 +265,9 @@ class _Generator(AccessGenerator):
         return [*before, *self.loops(nest, order, [line])]
 
 
-def generate(seed: int) -> Case:
+def generate(seed: int, any_order: bool = False) -> Case:
     """The program and data that belong to `seed`."""
-    generator = _Generator(seed)
+    generator = _Generator(seed, any_order)
     lines: list[str] = []
     count = generator.random.choices((1, 2, 3), (8, 3, 0.5))[0]
     for _ in range(count):
