@@ -155,7 +155,9 @@ class _Generator(AccessGenerator):
         nest.writes[known.name] = self.operator(known, nest)
         if self.chance(0.25):
             more, second, at = self.output(nest, 0 if self.chance(0.5) else None)
-            if second.is_sequential and not self.any_order:  # it may have been given dimensions that it never gets
+            if (
+                second.is_sequential and not self.any_order
+            ):  # it may have been given dimensions that it never gets
                 del self.known[second.name]
             else:
                 before += more

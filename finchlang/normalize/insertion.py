@@ -10,13 +10,15 @@ from typing import Any
 from finchlang.normalize.classify import classify
 from finchlang.normalize.context import Context, place, reads, root
 from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordered_modes, phases
-from finchlang.normalize.workspace import Workspace
-from finchlang.source import Note
-from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Sieve, Variable
+from finchlang.normalize.workspace import Detour
+from finchlang.source import FinchError, Note
+from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
+from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level
 from finchlang.tensors.packed import Packed
 from finchlang.tensors.sparse_bytemap import SparseByteMap
 from finchlang.tensors.sparse_hash import SparseHash
+from finchlang.tensors.workspace import Workspace
 from finchlang.types import Int32, Type
 from finchlang.walk import block, replace
 
@@ -32,7 +34,16 @@ def insert_workspaces(program: Node, context: Context) -> Node:
     if not context.insert_workspaces:
         return program
     context.reserve(program)
-    return _Insertion(context).scope(program)
+    insertion = _Insertion(context)
+    program = insertion.scope(program)
+    for name in sorted(context.policies.keys() - insertion.with_policy):
+        why = "is written in order here" if name not in insertion.mended else "is stored by halves"
+        spans = (a.span for a in context.annotations if isinstance(a, Policy))
+        message = (
+            f"`{context.shown(name)}` {why}: there is no workspace to insert that has a policy"
+        )
+        raise FinchError("access order", message, next(spans, None))
+    return program
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class _Place:
 class _Insertion:
     def __init__(self, context: Context):
         self.context = context
+        self.mended: set[str] = set()  # tensors
+        self.with_policy: set[str] = set()
 
     def scope(self, node: Node) -> Any:
         statements = node.statements if isinstance(node, Block) else (node,)
@@ -67,18 +80,43 @@ class _Insertion:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
         for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
-            level = workspace_level(found.level, len(at.outer), context.is_large)
+            level = self.level(name, len(at.outer))
             if level is None:
                 continue
-            made = Workspace.of(context, name, level, at.outer)
+            made = Detour.of(context, name, level, at.outer)
             first, stop = _updating(name, at.statements)
             inner = made.around(at.statements[first:stop], span)
             mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
             if fault(name, mended, context) is None:
                 self.tell(made, phase, found)
+                self.mended.add(name)
                 return mended
             del context.formats[made.name], context.workspaces[made.name]
         return phase
+
+    def level(self, name: str, known: int) -> Level | None:
+        """The format of a workspace for the tensor `name`, whose `known` outermost modes are known where
+        it stands; None if that cannot be."""
+        rest = self.context.level(name)
+        count = ordered_modes(rest) - known
+        while known >= rest.modes > 0:
+            known, rest = known - rest.modes, rest.child
+        parts = list(rest.levels())
+        ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
+        if any(isinstance(part, Packed) for part in ordered):  # which knows its half
+            return None if known else rest.random_access()
+        below, given = ordered[-1].child, self.context.policies.get(name)
+        if given is not None:
+            self.with_policy.add(name)
+            return Workspace(
+                Element(rest.fill), _index_type(parts[:-1]), rest.order - known, *given
+            )
+        index = _index_type(ordered)
+        if not below.is_leaf:
+            return SparseHash(below, index, count)
+        if count == 1 and not self.context.is_large:
+            return SparseByteMap(below, index)
+        return Workspace(Element(rest.fill), index, count)
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
@@ -120,7 +158,7 @@ class _Insertion:
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
         return len(modes) == 1 and loop.index.name in names | parts
 
-    def tell(self, made: Workspace, phase: tuple[Node, ...], found: Fault) -> None:
+    def tell(self, made: Detour, phase: tuple[Node, ...], found: Fault) -> None:
         context, shown = self.context, self.context.shown(made.tensor)
         modes = f"{made.order} mode{'s' * (made.order != 1)}"
         message = f"{found.message}: it goes through a workspace of {modes}"
@@ -132,22 +170,6 @@ class _Insertion:
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
         text = f"`{shown}` is written by way of `{made.name}`, {context.workspaces[made.name]}"
         context.decide("workspaces", text)
-
-
-def workspace_level(level: Level, known: int, is_large: bool) -> Level | None:
-    """The format of a workspace for a tensor of the format `level` whose `known` outermost modes are
-    known where it stands; None if that cannot be."""
-    count, rest = ordered_modes(level) - known, level
-    while known >= rest.modes > 0:
-        known, rest = known - rest.modes, rest.child
-    parts = list(rest.levels())
-    ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
-    if any(isinstance(part, Packed) for part in ordered):  # which knows its half
-        return None if known else rest.random_access()
-    below, index = ordered[-1].child, _index_type(ordered)
-    if count == 1 and below.is_leaf and not is_large:
-        return SparseByteMap(below, index)
-    return SparseHash(below, index, count)
 
 
 def _index_type(levels: Sequence[Level]) -> Type:

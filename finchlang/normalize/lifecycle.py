@@ -20,7 +20,7 @@ from finchlang.normalize.context import (
     place,
     root,
 )
-from finchlang.normalize.workspace import Workspace
+from finchlang.normalize.workspace import Detour
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -68,7 +68,7 @@ class _Tensor:
     mode: str | None  # None: not to be used before its declaration
     declared: Declare | None = None  # what began the update phase, unless a thaw did
     is_updated: bool = False  # since then
-    workspace: Workspace | None = None
+    workspace: Detour | None = None
 
 
 class _Lifecycle:
@@ -190,7 +190,7 @@ class _Lifecycle:
         tensor.mode, format = UPDATE, self.context.level(tensor.name)
         how = "it is thawed"
         if any(level.is_sequential for level in format.levels()):
-            tensor.workspace = Workspace.in_place(self.context, tensor.name)
+            tensor.workspace = Detour.in_place(self.context, tensor.name)
             for s in tensor.workspace.enter(span):
                 yield s, False
             work = tensor.workspace.name

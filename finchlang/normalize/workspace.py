@@ -27,7 +27,7 @@ from finchlang.tensors.level import Level
 from finchlang.walk import map_children, replace
 
 
-class Workspace:
+class Detour:
     """A tensor `name` that takes the updates of `tensor` in any order, `redirect`ed to it, and is
     then copied, in order. It has the modes of `tensor` but for the outermost, which are known where
     it stands: their indices are `outer`."""
@@ -47,7 +47,7 @@ class Workspace:
         return cls(context, tensor, name, outer)
 
     @classmethod
-    def in_place(cls, context: Context, tensor: str) -> Workspace:
+    def in_place(cls, context: Context, tensor: str) -> Detour:
         """The one for updates in place, which is the same for all of them."""
         if tensor not in context.workspace_of:
             made = cls.of(context, tensor, context.level(tensor).random_access())
