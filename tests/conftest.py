@@ -60,6 +60,7 @@ OPTIMISED = (
         "test_repl",
         "test_readme",
         "test_kernels",
+        "test_notes",
     ),
 )
 
