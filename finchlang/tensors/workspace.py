@@ -18,6 +18,7 @@ from finchlang.host.fold import (
     compare,
     const,
     maximum,
+    minimum,
     mul,
     op,
     sub,
@@ -34,8 +35,11 @@ from finchlang.types import Float64, Int64, Pair, Type
 
 #: how many places can be numbered
 _MOST_PLACES = 2**62
-#: the least number of entries of a batch, if nothing is said of it
-LEAST_CAPACITY = 1024
+#: The capacity of a batch, if none is given: of the first, and the least. After a batch of which 7 in
+#: 8 entries were new it is LARGE times what is stored, if that are MANY at most; if half were new,
+#: it is that number, else the half of it. Memory is taken only as a batch is filled.
+FIRST, LARGE, MANY = 4096, 8, 2**20
+_FIRST_ROOM = 16
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,9 @@ class Workspace(Coordinates):
     """`Workspace{N}(lvl)`, `Workspace{N, policy, capacity}(lvl)` over an Element, outermost.
 
     Frozen it is as Coordinates says, entry q being at position q of the child. What is written goes
-    into a *batch* (`policies/policy.py`), by the policy's way to insert it; one with `room` entries
-    is sorted and merged into those stored, and so is the last, by freezing. Merging is in place:
-    there is no second array to merge into.
+    into a *batch* (`policies/policy.py`), by the policy's way to insert it, for which there is `room`;
+    one of `limit` entries is sorted and merged into those stored, and so is the last, by freezing.
+    Merging is in place: there is no second array to merge into.
 
     `operator` is the operator by which two values of one place are combined: every entry of a batch
     begins with its identity. If there is none, batches are never merged, but grow, and the policy
@@ -57,7 +61,9 @@ class Workspace(Coordinates):
     capacity: int = 0
     operator: Node | None = None
 
-    counters: ClassVar = tuple((name, Int64) for name in ("stored", "taken", "room", "open"))
+    counters: ClassVar = tuple(
+        (name, Int64) for name in ("stored", "taken", "room", "limit", "open")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,6 +141,7 @@ class Workspace(Coordinates):
         host.set(store.stored, stored)
         for cell in (store.taken, store.room, store.open):
             host.set(cell, ZERO)
+        host.set(store.limit, const(self.capacity or FIRST))
         if self.chosen.numbers_places:
             self._check_places(host, self.own(dims))
         self.chosen.begin(host, self._batch(store, dims))
@@ -170,7 +177,7 @@ class Workspace(Coordinates):
     def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
         """Make a batch of what is stored, as there is no merging with it."""
         batch, stored = self._batch(store, dims), host.get(store.stored)
-        self._grow(host, batch, host.let(maximum(stored, LEAST_CAPACITY), "room"))
+        self._grow(host, batch, host.let(maximum(stored, _FIRST_ROOM), "room"))
 
         def entry(q: Expr) -> None:
             place = tuple(host.load(a, q, "i", Int64) for a in self.buffers(store))
@@ -194,25 +201,28 @@ class Workspace(Coordinates):
     def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
         """Room for one entry more: the batch is merged if it is full, but for a workspace several entries
         of which are being written to, or whose batches are not to be merged."""
-        room = host.get(store.room)
+        taken, room = host.get(store.taken), host.get(store.room)
 
         def grow() -> None:
-            self._grow(host, self._batch(store, dims), maximum(mul(room, 2), LEAST_CAPACITY))
-
-        def merge() -> None:
-            self._merge(host, store, dims)
-            capacity: Expr = const(self.capacity)
-            if not self.capacity:
-                capacity = maximum(op("shr", host.get(store.stored), ONE), LEAST_CAPACITY)
-            self._grow(host, self._batch(store, dims), capacity)
+            more, limit = maximum(mul(room, 2), _FIRST_ROOM), host.get(store.limit)
+            below = op("select", compare("lt", room, limit), minimum(more, limit), more)
+            self._grow(host, self._batch(store, dims), below)
 
         def full() -> None:
             if self.operator is None:
                 grow()
-            else:
-                host.branch(compare("eq", host.get(store.open), 0), merge, grow)
+                return
+            is_last = compare("ge", taken, host.get(store.limit))
+            is_alone = compare("eq", host.get(store.open), 0)
+            host.branch(op("and", is_last, is_alone), merge, grow)
 
-        host.branch(compare("ge", host.get(store.taken), room), full)
+        def merge() -> None:
+            before = host.get(store.stored)
+            self._merge(host, store, dims)
+            if not self.capacity:
+                host.set(store.limit, _capacity(taken, before, host.get(store.stored)))
+
+        host.branch(compare("ge", taken, room), full)
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
         """Room for a batch of so many entries."""
@@ -286,6 +296,16 @@ class Workspace(Coordinates):
         stored = int(storage["ptr"][count])
         unused = dict.fromkeys((name for name, _ in self.arrays), 0)
         return unused | {"ptr": count + 1} | dict.fromkeys(self.names(), stored)
+
+
+def _capacity(taken: Expr, before: Expr, stored: Expr) -> Expr:
+    """The capacity of a batch after one that made `stored` entries of those `before`."""
+    new = sub(stored, before)
+    is_few = compare("le", stored, MANY)
+    many = op("and", compare("ge", mul(new, 8), mul(taken, 7)), is_few)
+    some = compare("ge", mul(new, 2), taken)
+    large, small = mul(stored, LARGE), op("shr", stored, ONE)
+    return maximum(op("select", many, large, op("select", some, stored, small)), FIRST)
 
 
 def identity(row: Operator, type: Type) -> Any:

@@ -3,13 +3,14 @@ not merged yet (the accumulation array of Workspaces'24 section 4.2)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.algebra import Operator
-from finchlang.host.fold import ZERO, add, cast, compare, const, op, sub
+from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Expr
+from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax import Literal
 from finchlang.tensors.level import Fiber, Storage
 from finchlang.types import Int64, Type
@@ -122,134 +123,147 @@ class Policy:
 
 
 def merge(host: Host, batch: Batch, count: Expr, is_combined: bool) -> None:
-    """Merge entries into those that are stored, in place: first these go to the end of the room for all
-    of both, from where they are read as they are written again, with the new ones, from the beginning:
-    what is written is always behind what is still to be read. Entries of one place are combined in the
-    order of `number`, unless that was done when they were inserted (`is_combined`)."""
-    merger = _Merger(host, batch, count)
-    merger.make_room()
-    merger.merge(is_combined)
-    merger.close()
+    """Merge the `count` entries that `number` has sorted into those stored. Those of one place are
+    combined in this order, unless that was done when they were inserted (`is_combined`).
+
+    There is no second array to merge into: what is stored goes to the end of the room for all of both,
+    from where it is read as it is written again, with what is new, from the beginning; what is
+    written is always behind what is still to be read. What is new is brought in order at the
+    beginning, and if anything was stored goes back to the batch's own arrays, as it is read there
+    one by one, and not here and there."""
+    _Merging(host, batch, count).run(is_combined)
 
 
-class _Merger:
-    """Cells say how far a merging is: the next entry to `read` of those stored and of the new ones, and
-    where the next goes."""
+class _Merging:
+    """Of `count` entries with those stored, up to `end`. `all` and `own` are the arrays of those stored
+    and of the batch: coordinates, then values."""
 
     def __init__(self, host: Host, batch: Batch, count: Expr):
         self.host, self.batch, self.count = host, batch, count
-        self.store, self.idx = batch.store, batch.stored
-        self.lvl = batch.store.child.level
-        self.stored = host.get(batch.store.stored)
+        self.stored = host.get(batch.store.stored, lower=ZERO)
         self.end = host.let(add(self.stored, count), "end")
+        leaf = batch.store.child
+        self.all = (*batch.stored, leaf.val)
+        self.own = (*batch.coordinates, batch.store.acc_val)
+        self.fill = leaf.level.fill
 
-    def make_room(self) -> None:
-        host, count, stored = self.host, self.count, self.stored
-        for idx in self.idx:
-            host.grow(idx, self.end)
-        last = sub(self.end, 1)
-        self.lvl.reserve(host, self.store.child, (), last, last)
+    def run(self, is_combined: bool) -> None:
+        host, count, last = self.host, self.count, sub(self.stored, 1)
+        for array in self.all:
+            host.grow(array, self.end)
 
         def aside(k: Expr) -> None:
-            source = host.let(sub(sub(stored, 1), k), "source", lower=ZERO)
-            self.move(source, host.let(add(source, count), "target"))
+            at = host.let(sub(last, k), "from", lower=ZERO)
+            self.store(
+                self.all, host.let(add(at, count), "to", lower=ZERO), *self.load(self.all, at)
+            )
 
-        host.count(ZERO, sub(stored, 1), aside, "k")
-        self.read, self.new = host.cell(count, "read"), host.cell(ZERO, "new")
-        self.to = host.cell(ZERO, "to")
+        self.each(self.stored, aside)
+        new = self.arrange(is_combined)
+        host.branch(
+            compare("gt", self.stored, 0), lambda: self.weave(new), lambda: self.settle(new)
+        )
 
-    def move(self, source: Expr, target: Expr) -> None:
-        """An entry of those stored to another place among them."""
-        for idx in self.idx:
-            self.host.store(idx, target, self.host.load(idx, source, "i"))
-        self.lvl.move(self.host, self.store.child, (), source, target)
+    def each(self, count: Expr, body: Callable[[Expr], None]) -> None:
+        self.host.count(ZERO, sub(count, 1), body, "k")
 
-    def advance(self, cell: Any) -> None:
-        self.host.set(cell, add(self.host.get(cell), 1))
+    def load(self, arrays: tuple[Buffer, ...], at: Expr) -> tuple[list[Expr], Expr]:
+        """The place and the value at a position."""
+        place = [self.host.load(array, at, "i", Int64) for array in arrays[:-1]]
+        return place, self.host.load(arrays[-1], at, "val")
 
-    def stored_place(self, q: Expr) -> list[Expr]:
-        return [self.host.load(idx, q, "i", Int64) for idx in self.idx]
+    def store(self, arrays: tuple[Buffer, ...], at: Expr, place: list[Expr], value: Expr) -> None:
+        for array, content in zip(arrays, (*place, value), strict=True):
+            self.host.store(array, at, content)
 
-    def guarded(self, cell: Any, end: Expr, test: Any) -> Expr:
-        """Whether there is something to read still for which `test` holds."""
-        host = self.host
-        at, holds = host.get(cell, lower=ZERO), host.cell(const(False), "holds")
-        host.branch(compare("lt", at, end), lambda: host.set(holds, test(at)))
-        return host.get(holds)
-
-    def new_value(self, e: Expr) -> Expr:
-        return self.host.load(self.store.acc_val, e, "val")
-
-    def merge(self, is_combined: bool) -> None:
-        host, store, count = self.host, self.store, self.count
-
-        def entry() -> None:
-            e = host.load(store.number, host.get(self.new, lower=ZERO), "e", lower=ZERO)
-            place = self.batch.place(host, e)
-
-            def is_before(q: Expr) -> Expr:
-                return _is_before(self.stored_place(q), place)
-
-            def is_there(q: Expr) -> Expr:
-                return _is_same(self.stored_place(q), place)
-
-            def is_again(n: Expr) -> Expr:
-                other = host.load(store.number, n, "e", lower=ZERO)
-                return _is_same(self.batch.place(host, other), place)
-
-            host.loop(lambda: self.guarded(self.read, self.end, is_before), self.keep)
-            value = host.cell(self.first(e), "value")
-
-            def onto() -> None:
-                q = host.get(self.read, lower=ZERO)
-                old = host.load(store.child.val, q, "val")
-                host.set(value, self.batch.combined(old, self.new_value(e)))
-                self.advance(self.read)
-
-            host.branch(self.guarded(self.read, self.end, is_there), onto)
-            self.advance(self.new)
-
-            def again() -> None:
-                other = host.load(store.number, host.get(self.new, lower=ZERO), "e", lower=ZERO)
-                both = self.batch.combined(host.get(value), self.new_value(other))
-                host.set(value, both)
-                self.advance(self.new)
-
-            if not is_combined:
-                host.loop(lambda: self.guarded(self.new, count, is_again), again)
-            to = host.get(self.to, lower=ZERO)
-            for idx, i in zip(self.idx, place, strict=True):
-                host.store(idx, to, i)
-            host.store(store.child.val, to, host.get(value))
-            self.advance(self.to)
-
-        host.loop(lambda: compare("lt", host.get(self.new), count), entry)
-
-    def first(self, e: Expr) -> Expr:
-        """What is stored for a place that is new."""
-        value, fill = self.new_value(e), self.lvl.fill
-        if self.batch.beginning == fill:
+    def first(self, value: Expr) -> Expr:
+        """What is stored for a value in a place that is new."""
+        if self.batch.beginning == self.fill:
             return value
-        return self.batch.combined(const(fill.value, self.lvl.element_type), value)
+        return self.batch.combined(const(self.fill.value, value.type), value)
 
-    def keep(self) -> None:
-        """The next of those stored stays as it is."""
-        at, to = (self.host.get(cell, lower=ZERO) for cell in (self.read, self.to))
-        self.move(at, to)
-        self.advance(self.read)
-        self.advance(self.to)
+    def arrange(self, is_combined: bool) -> Expr:
+        """Bring the entries in order, each place once; gives how many there are."""
+        host, number = self.host, self.batch.store.number
 
-    def close(self) -> None:
-        """What is left of those stored follows."""
-        host = self.host
-        read, to = host.get(self.read, lower=ZERO), host.get(self.to, lower=ZERO)
-        left = host.let(sub(self.end, read), "left")
+        def entry(k: Expr) -> tuple[list[Expr], Expr]:
+            return self.load(self.own, host.load(number, k, "e", lower=ZERO))
 
-        def follow(k: Expr) -> None:
-            self.move(host.let(add(read, k), "source"), host.let(add(to, k), "target"))
+        if is_combined:
+            self.each(self.count, lambda k: self.store(self.all, k, *entry(k)))
+            return self.count
+        to = host.cell(const(-1), "to")
+        last = [host.cell(const(-1), "last") for _ in self.own[:-1]]
+        content = host.cell(const(self.fill.value, self.own[-1].type), "value")
 
-        host.branch(compare("lt", to, read), lambda: host.count(ZERO, sub(left, 1), follow, "k"))
-        host.set(self.store.stored, add(to, left))
+        def meet(k: Expr) -> None:
+            place, value = entry(k)
+            same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
+            both = op("select", same, self.batch.combined(host.get(content), value), value)
+            for cell, now in zip((*last, content), (*place, both), strict=True):
+                host.set(cell, now)
+            host.set(to, add(host.get(to), op("select", same, ZERO, ONE)))
+            self.store(self.all, host.get(to, lower=ZERO), place, host.get(content))
+
+        self.each(self.count, meet)
+        return host.let(add(host.get(to), 1), "new", lower=ZERO)
+
+    def settle(self, new: Expr) -> None:
+        """Nothing was stored: what is in order is all."""
+        self.host.set(self.batch.store.stored, new)
+        if self.batch.beginning != self.fill:
+            values = self.all[-1]
+
+            def begin(k: Expr) -> None:
+                self.host.store(values, k, self.first(self.host.load(values, k, "val")))
+
+            self.each(new, begin)
+
+    def weave(self, new: Expr) -> None:
+        """Merge what is stored, from `count` to `end`, and the `new` entries in order before it."""
+        host, end = self.host, self.end
+        self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
+        old_at, new_at, to = (
+            host.cell(self.count, "old"),
+            host.cell(ZERO, "new"),
+            host.cell(ZERO, "to"),
+        )
+
+        def step() -> None:
+            a, b = host.get(old_at, lower=ZERO), host.get(new_at, lower=ZERO)
+            (there, old), (place, value) = self.load(self.all, a), self.load(self.own, b)
+            before = host.let(_is_before(there, place), "before")
+            same = host.let(_is_same(there, place), "same")
+            which = [op("select", before, i, j) for i, j in zip(there, place, strict=True)]
+            first = op("select", same, self.batch.combined(old, value), self.first(value))
+            self.store(self.all, host.get(to, lower=ZERO), which, op("select", before, old, first))
+            host.set(old_at, add(a, cast(op("or", before, same), Int64)))
+            host.set(new_at, add(b, cast(op("not", before), Int64)))
+            host.set(to, add(host.get(to), 1))
+
+        def are_both() -> Expr:
+            some = compare("lt", host.get(old_at), end)
+            return op("and", some, compare("lt", host.get(new_at), new))
+
+        host.loop(are_both, step)
+        self.follow(self.own, host.get(new_at, lower=ZERO), new, to)
+        rest = host.get(old_at, lower=ZERO)
+        is_moved = compare("lt", host.get(to), rest)
+        host.branch(
+            is_moved, lambda: self.follow(self.all, rest, end, to), lambda: host.set(to, end)
+        )
+        host.set(self.batch.store.stored, host.get(to))
+
+    def follow(self, source: tuple[Buffer, ...], start: Expr, stop: Expr, to: Cell) -> None:
+        """What is left of one of the two, from `start` to `stop`."""
+
+        def entry(q: Expr) -> None:
+            place, value = self.load(source, q)
+            at = self.host.get(to, lower=ZERO)
+            self.store(self.all, at, place, self.first(value) if source is self.own else value)
+            self.host.set(to, add(at, 1))
+
+        self.host.count(start, sub(stop, 1), entry, "q")
 
 
 def _is_before(one: list[Expr], other: list[Expr]) -> Expr:
