@@ -365,6 +365,8 @@ def _other(value: Any) -> Argument | None:
 
 
 class _Makers(dict[type, Callable[[Any], Argument | None]]):
+    """By the class of a value what describes it; `get` with a default takes longer."""
+
     def __missing__(self, _: type) -> Callable[[Any], Argument | None]:
         return _other
 
