@@ -25,8 +25,10 @@ else:
 from finchlang.agreement import same
 from finchlang.denote.denotation import denote
 from finchlang.host.verify import check
+from finchlang.normalize import normalize
 from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
+from finchlang.syntax import Annotated, Node, Policy, Variable
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.parse import parse_kernel
@@ -73,6 +75,7 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
             formats[name], numbers[name] = number, value
         else:
             formats[name] = as_tensor(value).format  # type: ignore[union-attr]
+    program = with_policy(program, formats, case)
     try:
         kernel = Kernel(program, formats, rules)
         residual = kernel.residual
@@ -107,6 +110,20 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
         result = run_engine(paper, paper.interpret, case, numbers)
         compare_entries("all", results["interpret"], "paper", result)
     return None
+
+
+def with_policy(program: Node, formats: dict[str, Any], case: Case) -> Node:
+    """The program with the policy of the case for all workspaces that can have it."""
+    annotations: tuple[Node, ...] = ()
+    for name in case.data if case.policy else ():
+        assert case.policy is not None
+        more = (*annotations, Policy(Variable(name), *case.policy))
+        try:
+            normalize(Annotated(more, program), formats)
+        except FinchError:  # it has none, or one that cannot be merged
+            continue
+        annotations = more
+    return Annotated(annotations, program) if annotations else program
 
 
 def run_engine(kernel: Kernel, run: Any, case: Case, numbers: dict[str, Any]) -> dict[str, Any]:
@@ -230,22 +247,22 @@ def _smaller(case: Case) -> Iterator[Case]:
     """Cases a little smaller than `case`."""
     for k in range(len(case.statements)):
         if len(case.statements) > 1:
-            yield _only_used(case.statements[:k] + case.statements[k + 1 :], case.data)
+            yield _only_used(case, case.statements[:k] + case.statements[k + 1 :], case.data)
     for k, statement in enumerate(case.statements):
         lines = statement.split("\n")
         for n, line in enumerate(lines):
             if "=" in line and not line.startswith(("for", "let", "if")) and len(lines) > 1:
                 less = "\n".join(lines[:n] + lines[n + 1 :])
                 changed = case.statements[:k] + (less,) + case.statements[k + 1 :]
-                yield _only_used(changed, case.data)
+                yield _only_used(case, changed, case.data)
     for name, value in case.data.items():
         if isinstance(value, Tensor):
             yield from (replace(case, data={**case.data, name: v}) for v in _sparser(value))
 
 
-def _only_used(statements: tuple[str, ...], data: dict[str, Any]) -> Case:
+def _only_used(case: Case, statements: tuple[str, ...], data: dict[str, Any]) -> Case:
     text = "\n".join(statements)
-    return Case(statements, {n: v for n, v in data.items() if n in text})
+    return replace(case, statements=statements, data={n: v for n, v in data.items() if n in text})
 
 
 def _sparser(tensor: Tensor) -> Iterator[Tensor]:

@@ -9,6 +9,8 @@ with `any_order` they are written in any, by way of workspaces.
 
 from __future__ import annotations
 
+import itertools
+
 if __package__:
     from tests.generate_access import AccessGenerator, Known, Nest
     from tests.generate_data import OF_TWO_MODES, Case, typed_text
@@ -19,6 +21,8 @@ else:
 from finchlang.types import TYPES, Type
 
 LETTERS = "ijkl"
+#: what workspaces are to have: nothing of the kind, or a policy ("": any) and a capacity (0: any)
+POLICIES = (None, *itertools.product(("", "coord", "hash", "bucket"), (0, 1, 2, 3)))
 
 
 class _Generator(AccessGenerator):
@@ -275,4 +279,5 @@ def generate(seed: int, any_order: bool = False) -> Case:
     for _ in range(count):
         lines.append("\n".join(generator.statement()))
     used = {n: v for n, v in generator.data.items() if any(n in line for line in lines)}
-    return Case(tuple(lines), used)
+    policy = POLICIES[seed % len(POLICIES)] if any_order else None
+    return Case(tuple(lines), used, policy)

@@ -37,10 +37,12 @@ OF_ANY_MODES = ("SparseHash", "SparseCOO")
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel, statement by statement, and what its free names are bound to."""
+    """One kernel, statement by statement, and what its free names are bound to. Workspaces that are
+    inserted have the `policy`, with its capacity, if there is one."""
 
     statements: tuple[str, ...]
     data: dict[str, Any]
+    policy: tuple[str, int] | None = None
 
     @property
     def text(self) -> str:
@@ -52,6 +54,8 @@ class Case:
 
     def __str__(self) -> str:
         lines = [self.text, ""]
+        if self.policy is not None:
+            lines.append(f"workspaces that can have it: policy {self.policy}")
         for name, value in self.data.items():
             kind = getattr(value, "format", None) or type(value).__name__
             shown = value

@@ -67,6 +67,7 @@ class _Insertion:
         statements = node.statements if isinstance(node, Block) else (node,)
         for n, _ in enumerate(tuple(phases(statements, self.context))):
             name, start, stop = tuple(phases(statements, self.context))[n]
+            self.classify(name, statements[start:stop])
             if found := fault(name, statements[start:stop], self.context):
                 mended = self.mend(name, statements[start:stop], found)
                 statements = (*statements[:start], *mended, *statements[stop:])
@@ -88,7 +89,7 @@ class _Insertion:
             inner = made.around(at.statements[first:stop], span)
             mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
             if fault(name, mended, context) is None:
-                self.tell(made, phase, found)
+                self.tell(made, found)
                 self.mended.add(name)
                 return mended
             del context.formats[made.name], context.workspaces[made.name]
@@ -158,18 +159,32 @@ class _Insertion:
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
         return len(modes) == 1 and loop.index.name in names | parts
 
-    def tell(self, made: Detour, phase: tuple[Node, ...], found: Fault) -> None:
-        context, shown = self.context, self.context.shown(made.tensor)
+    def tell(self, made: Detour, found: Fault) -> None:
         modes = f"{made.order} mode{'s' * (made.order != 1)}"
         message = f"{found.message}: it goes through a workspace of {modes}"
-        context.notes.append(Note(message, found.access.span))
-        for assign, loops in _updates(made.tensor, phase):
+        self.context.notes.append(Note(message, found.access.span))
+        shown, level = self.context.shown(made.tensor), self.context.workspaces[made.name]
+        text = f"`{shown}` is written by way of `{made.name}`, {level}: {self.reason(made, level)}"
+        self.context.decide("workspaces", text)
+
+    def reason(self, made: Detour, level: Level) -> str:
+        """Why the workspace is what it is."""
+        if made.tensor in self.context.policies:
+            return "as `@workspace` says"
+        if isinstance(level, SparseByteMap):
+            return "it has one mode"
+        if not isinstance(level, Workspace):
+            return "what is below its sequential levels takes any order"
+        return "it has several modes" if level.number > 1 else "all of its mode would be too large"
+
+    def classify(self, name: str, phase: Sequence[Node]) -> None:
+        """Note the class of each update of the tensor `name`."""
+        context, shown = self.context, self.context.shown(name)
+        for assign, loops in _updates(name, phase):
             read = [context.level(name).levels() for name in reads(assign.value)]
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
             kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
-        text = f"`{shown}` is written by way of `{made.name}`, {context.workspaces[made.name]}"
-        context.decide("workspaces", text)
 
 
 def _index_type(levels: Sequence[Level]) -> Type:
