@@ -43,6 +43,11 @@ MISSING = Missing()
 NOTHING = Nothing()
 
 
+#: operators that ask something of a tensor as a whole, their first argument: `size(A, mode)`, and what only
+#: schedules make: `positions(A)`, how many its storage has, and `coordinate(A, mode, p)` of the p-th
+OF_TENSORS = ("size", "positions", "coordinate")
+
+
 # --------------------------------------------------------------------------- expressions (Fig 8a)
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.session import Session
+from finchlang.session import Observer, Session
 from finchlang.source import FinchError
-from finchlang.tensors.tensor import Tensor
+from finchlang.tensors.tensor import Scalar, Tensor
 
 FORMATS = ("Dense(Dense(Element(0)))", "Dense(SparseList(Element(0)))", "SparseCOO{2}(Element(0))")
 TAKES_ANY_ORDER = ("Dense(Dense(Element(0)))", "SparseHash{2}(Element(0))")
@@ -42,7 +42,12 @@ def schedules(draw) -> str:
             loops[at : at + 1] = new
         elif at + 1 < len(loops):
             lines.append(f"fuse({loops[at]}, {loops[at + 1]}, f{made})")
-            loops[at : at + 2] = [f"f{made}"]
+            fused, name = loops[at : at + 2], f"f{made}"
+            access = {"ik": "B[i, k]", "jk": "C[k, j]"}.get("".join(sorted(fused)))
+            if access is not None and draw(st.booleans()):
+                lines.append(f"pos({name}, p{made}, {access})")
+                name = f"p{made}"
+            loops[at : at + 2] = [name]
     return "\n".join(f"@schedule {line}" for line in lines)
 
 
@@ -104,3 +109,31 @@ def test_a_list_is_written_in_the_order_of_the_original_indices(schedule, is_in_
         with pytest.raises(FinchError) as caught:
             session.run(text)
         assert caught.value.kind == "access order"
+
+
+def test_positions_visit_what_is_stored_alone():
+    """Also of a hypersparse matrix, without a step for each of its columns."""
+
+    def steps(columns: int) -> int:
+        counted: list[int] = []
+        session = Session("interpret", observer=_Counter(counted))
+        rows, places = np.array([2, 0, 1]), np.array([1, 5, 9]) * (columns // 10)
+        format = "SparseCOO{2}(Element(0.0))"
+        session["B"] = Tensor.from_coo(format, (3, columns), (rows, places), np.ones(3))
+        session["s"] = Scalar(0.0)
+        session.run(
+            "@schedule fuse(k, i, f), pos(f, p, B[i, k])\n"
+            "@finch begin s .= 0; for k = _, i = _; s[] += B[i, k] * i; end end"
+        )
+        assert session["s"].value == 6.0
+        return counted[0]
+
+    assert steps(10) == steps(10**6)
+
+
+class _Counter(Observer):
+    def __init__(self, counted: list[int]):
+        self.counted = counted
+
+    def finished(self, event, steps):
+        self.counted.append(sum(steps.values()))

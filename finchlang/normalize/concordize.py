@@ -17,6 +17,7 @@ from finchlang.normalize.context import Context, is_call, root
 from finchlang.normalize.shifts import settings
 from finchlang.source import FinchError
 from finchlang.syntax import (
+    OF_TENSORS,
     Access,
     Assign,
     Block,
@@ -171,6 +172,6 @@ class _Concordize:
                 deepest = max(deepest, self.depths.get(node.name, _OUTSIDE))
             if isinstance(node, Access) and (name := root(node.tensor)):
                 deepest = max(deepest, self.scopes.get(name, _OUTSIDE))
-            if is_call(node, "size"):
+            if is_call(node, *OF_TENSORS):
                 deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))  # type: ignore[attr-defined]
         return deepest

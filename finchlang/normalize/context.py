@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from finchlang.algebra import FAMILIES, OPERATORS
 from finchlang.source import Note, Span
-from finchlang.syntax import EMPTY, Access, Call, Extent, Index, Literal, Node, Variable
+from finchlang.syntax import EMPTY, OF_TENSORS, Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
@@ -25,7 +25,7 @@ INIT, OVERWRITE = "initwrite", "overwrite"
 PLAIN = (Variable(INIT), Variable(OVERWRITE))
 ONE = Literal(1)
 RESERVED = frozenset((*OPERATORS, *FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
-    ("swizzle", "size", "meet", INIT, OVERWRITE)
+    ("swizzle", *OF_TENSORS, "meet", INIT, OVERWRITE)
 )
 
 
@@ -64,7 +64,7 @@ class Context:
     parsed: Node = EMPTY
     policies: dict[str, tuple[str, int]] = field(default_factory=dict)
     derived: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
-    ranges: dict[str, Node] = field(default_factory=dict)
+    ranges: dict[str, Extent] = field(default_factory=dict)
 
     def reserve(self, program: Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""

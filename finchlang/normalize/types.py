@@ -154,7 +154,7 @@ def type_of(node: Node) -> Type | None:
             return UInt8
         case Access() | Variable():
             return node.type
-        case Call(Variable("size"), _):
+        case Call(Variable("size" | "positions" | "coordinate"), _):
             return Int64
         case Call():
             return _type_of_call(node)

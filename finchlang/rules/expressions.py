@@ -13,6 +13,7 @@ from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rul
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
     MODES,
+    OF_TENSORS,
     Access,
     Assign,
     Call,
@@ -30,6 +31,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
+from finchlang.tensors.positioned import coordinate, positions
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Bool, Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
@@ -67,6 +69,11 @@ def _evaluate(node: Node, state: State, machine: Machine | None, given: Expr) ->
             return const(MODES.index(resolve(tensor, state).mode), UInt8)
         case Call(Variable("size"), (Variable() as tensor, Literal(mode))):
             return size(resolve(tensor, state), mode)
+        case Call(Variable("positions"), (Variable() as tensor,)):
+            return positions(state.host, _whole_fiber(tensor, state))
+        case Call(Variable("coordinate"), (Variable() as tensor, Literal(mode), p)):
+            at = evaluate(p, state, machine, given)
+            return coordinate(state.host, _whole_fiber(tensor, state), mode, at)
         case Call(function, args):
             row = operator(function)
             if row is None:
@@ -131,6 +138,12 @@ def _whole(node: Node, state: State) -> Expr:
         )
         raise FinchError("type", message, node.span)
     return state.host.let(cast(expr, Int64), "n")
+
+
+def _whole_fiber(tensor: Node, state: State) -> Fiber:
+    found = resolve(tensor, state)
+    assert isinstance(found, Fiber)
+    return found
 
 
 def size(tensor: TensorLike, mode: int) -> Expr:
@@ -202,8 +215,8 @@ def is_ready(node: Node) -> bool:
     if isinstance(node, Variable):
         return operator(node) is not None
     if isinstance(node, Call):
-        if node.op == Variable("size"):
-            return True
+        if getattr(node.op, "name", "") in OF_TENSORS:
+            return all(map(is_ready, node.args[1:]))
         return all(is_ready(a) for a in node.args)
     if isinstance(node, Extent):
         return is_ready(node.start) and is_ready(node.stop)
@@ -285,5 +298,5 @@ def variable(machine: Machine, term: Node, state: State) -> Step | None:
 
 def _is_known(name: Variable, state: State) -> bool:
     """Whether a name is a tensor's, an operator's, a wrapper's or a mask's."""
-    known = (*WRAPPERS, *MASKS, "size", "meet")
+    known = (*WRAPPERS, *MASKS, *OF_TENSORS, "meet")
     return name.name in state.tensors or operator(name) is not None or name.name in known

@@ -16,10 +16,11 @@ from finchlang.syntax import Node
 from finchlang.tensors.compare import each_equal
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.tensors.pattern import Pattern
+from finchlang.tensors.positioned import Positioned
 
 
 @dataclass(frozen=True)
-class Dense(Level):
+class Dense(Positioned):
     """`Dense(lvl)`: every coordinate is stored. Freezing and thawing do nothing of their own."""
 
     lvl: Level

@@ -9,20 +9,21 @@ import numpy as np
 
 from finchlang.host.fold import FALSE, ONE, ZERO, add, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
+from finchlang.tensors.positioned import Pointed
 from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseCOO(Coordinates):
+class SparseCOO(Coordinates, Pointed):
     """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
     the child.
 
@@ -43,6 +44,9 @@ class SparseCOO(Coordinates):
 
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index, self.number)
+
+    def coordinate_buffers(self, store: Storage) -> tuple[Buffer, ...]:
+        return self.buffers(store)
 
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return q

@@ -16,13 +16,14 @@ from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted, count_written
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.listed import pack_sorted, unpack_sorted, validate_sorted
+from finchlang.tensors.positioned import Pointed
 from finchlang.tensors.sorted_positions import unfurl_sorted
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseList(Counted):
+class SparseList(Counted, Pointed):
     """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
 
     Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from finchlang.normalize.context import Context, did_you_mean
 from finchlang.normalize.schedule.fuse import fuse
 from finchlang.normalize.schedule.policy import policy
-from finchlang.normalize.schedule.precompute import FORM, precompute
+from finchlang.normalize.schedule.pos import pos
+from finchlang.normalize.schedule.precompute import precompute
 from finchlang.normalize.schedule.reorder import reorder
 from finchlang.normalize.schedule.split import split
 from finchlang.source import FinchError
@@ -23,7 +24,8 @@ SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, Context], Node], str]] = {
     "reorder": (reorder, "reorder(k, i, j)"),
     "split": (split, "split(i, i0, i1, 4)"),
     "fuse": (fuse, "fuse(i, k, f)"),
-    "precompute": (precompute, FORM),
+    "pos": (pos, "pos(f, p, B[i, k])"),
+    "precompute": (precompute, "precompute(B[i, k] * C[k, j], (i, j), W)"),
 }
 
 

@@ -9,6 +9,7 @@ from finchlang.normalize.context import ONE, RESERVED, Context, call, is_call, i
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     EMPTY,
+    OF_TENSORS,
     Access,
     Call,
     Declare,
@@ -57,14 +58,14 @@ class Nest:
         for loop in (*loops, None):
             guarded = False
             for other in list(others):
-                if _uses(other) & names <= bound and not (guarded and _reads(other)):
+                if uses(other) & names <= bound and not (guarded and _reads(other)):
                     others.remove(other)
                     place(other)
                 else:
                     guarded = guarded or isinstance(other, Sieve)
             if loop is None:
                 break
-            if missing := _uses(loop) & names - bound:
+            if missing := uses(loop) & names - bound:
                 name = min(missing)
                 message = f"the extent of `{loop.index.name}` depends on `{name}`"
                 message += ", which would be bound inside of its loop"
@@ -90,7 +91,8 @@ def _head(header: Node) -> Node:
     return header.value if isinstance(header, Define) else header.condition  # type: ignore[attr-defined]
 
 
-def _uses(header: Node) -> set[str]:
+def uses(header: Node) -> set[str]:
+    """The names that a header needs."""
     return {n.name for n in walk(_head(header)) if isinstance(n, (Index, Variable))}
 
 
@@ -198,7 +200,7 @@ def bounds(extent: Node, program: Node) -> Extent:
 def length(extent: Extent) -> Node:
     """How many integers an extent has."""
     if extent.start == ONE:
-        is_size = is_call(extent.stop, "size") or isinstance(extent.stop, Literal)
+        is_size = is_call(extent.stop, *OF_TENSORS) or isinstance(extent.stop, Literal)
         return extent.stop if is_size else call("max", extent.stop, Literal(0))
     return call("max", call("-", extent.stop, call("-", extent.start, ONE)), Literal(0))
 

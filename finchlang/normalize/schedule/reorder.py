@@ -20,28 +20,26 @@ def reorder(program: Node, command: Schedule, context: Context) -> Node:
     def rewrite(nest: Nest, wanted: tuple[Loop, ...]) -> Node:
         left = iter(wanted)
         loops = [next(left) if loop in wanted else loop for loop in nest.loops]
-        check_order_is_free(nest, loops, command, context)
+        before, after = ([loop.index.name for loop in order] for order in (nest.loops, loops))
+        check_order_is_free(nest.body, before, after, command, context)
         return nest.built(loops)
 
     return rewrite_nest(program, command.args, context, rewrite)
 
 
 def check_order_is_free(
-    nest: Nest, loops: Sequence[Loop], command: Schedule, context: Context
+    body: Node, before: Sequence[str], after: Sequence[str], command: Schedule, context: Context
 ) -> None:
-    """Check that with its loops in another order a nest stores the same: each tensor is updated by an
-    operator that takes its operands in any order, or for each of its places the updates come in the
-    same order. (That a tensor is not read as well is the life cycle's to check.)"""
-    for name, updates in _updates(nest.body).items():
+    """Check that with the loops around it in another order `body` stores the same: each tensor is updated
+    by an operator that takes its operands in any order, or for each of its places the updates come in
+    the same order. (That a tensor is not read as well is the life cycle's to check.)"""
+    for name, updates in _updates(body).items():
         if all(_takes_any_order(a.op) and a.op == updates[0].op for a in updates):
             continue
         for assign in updates:
             own = determined(assign, context)
-            before, after = (
-                [loop.index.name for loop in order if loop.index.name not in own]
-                for order in (nest.loops, loops)
-            )
-            if before == after and assign.target == updates[0].target:
+            first, second = ([n for n in order if n not in own] for order in (before, after))
+            if first == second and assign.target == updates[0].target:
                 continue
             sign = "=" if assign.op == Variable("overwrite") else f"<<{pretty(assign.op)}>>="
             message = (
