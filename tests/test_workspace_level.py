@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from level_kernels import result, run, tensor
+from level_kernels import compiled, result, run, tensor
+from workspace_policies import TABLE2
 
+from finchlang.script.tensors import copy_of
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.tensor import Tensor
+from finchlang.tensors.policies import POLICIES as KNOWN
+from finchlang.tensors.tensor import Scalar, Tensor
 
 POLICIES = ["coord", "hash", "bucket"]
 LIST = "Dense(SparseList(Element(0.0)))"
@@ -110,3 +113,138 @@ def test_what_cannot_be_merged_grows() -> None:
         with pytest.raises(FinchError, match="would change what `\\^=` means") as error:
             scatter("<<^>>=", 2, "Element(2)", f"Workspace{{2, {policy}}}", 0)
         assert "Workspace{2, hash}" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize("policy", TABLE2, ids=lambda policy: policy.name)
+def test_policies_of_libraries(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KNOWN, policy.name, policy)
+    for modes in (1,) if policy.name == "gustavson" else (1, 2):
+        for update in ("+=", "<<choose(0)>>=", "="):
+            expected = scatter(
+                update, modes, "Element(0)", f"SparseHash{{{modes}}}", 1, native=False
+            )
+            for capacity in ("", ", 7"):
+                format = f"Workspace{{{modes}, {policy.name}{capacity}}}"
+                native = update == "=" and capacity == ", 7"
+                assert scatter(update, modes, "Element(0)", format, 1, native=native) == expected
+
+
+UNWRITTEN = {
+    "the last": "for p = _\n if X[p] > 1\n W[I[p], J[p]] += X[p]\n end\nend",
+    "two at once": "for j = _, i = _\n W[i, j] += A[i, j]\n if i < j\n W[j, i] += A[i, j]\n end\nend",
+    "one inside": "for j = _, i = _\n if A[i, j] > 2\n W[j, j] += 1\n end\n W[i, j] += A[i, j]\nend",
+}
+
+
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_entries_that_nothing_is_written_to_are_not_stored(name: str) -> None:
+    rng = np.random.default_rng(0)
+    given = {n: tensor(rng.integers(1, 6, 30), "Dense(Element(0))") for n in ("I", "J")}
+    given["X"] = tensor(rng.integers(0, 4, 30), "Dense(Element(0))")
+    given["A"] = tensor(matrix((5, 5)).astype(int), "Dense(SparseList(Element(0)))")
+    found = []
+    for format in (
+        "SparseHash{2}",
+        *(f"Workspace{{2, {p}{c}}}" for p in POLICIES for c in ("", ", 3")),
+    ):
+        text = f"W .= 0\n{UNWRITTEN[name]}"
+        result, _ = run(text, {"W": Tensor(f"{format}(Element(0))", 5, 5), **given}, native=False)
+        coordinates, values = result["W"].entries()
+        found.append((coordinates.tolist(), values.tolist()))
+    assert all(entries == found[0] for entries in found)
+
+
+@pytest.mark.parametrize("format", ["", ", coord, 2", ", hash, 3", ", bucket"])
+def test_updating_in_place(format: str) -> None:
+    a, b = matrix((4, 5)), matrix((4, 5), 1)
+    for update, meaning in (("+=", a + b), ("<<max>>=", np.maximum(a, b))):
+        text = f"for i = _, j = _\n W[i, j] {update} B[i, j]\nend"
+        given = {"W": tensor(a, f"Workspace{{2{format}}}(Element(0.0))"), "B": tensor(b, LIST)}
+        np.testing.assert_array_equal(result(text, given, "W"), meaning)
+    twice = "W .= 0\nfor i = _, j = _\n W[i, j] += A[i, j]\nend\ns .= 0\n"
+    twice += "for j = _, i = _\n s[] += W[i, j]\nend\nfor i = _, j = _\n W[i, j] += B[i, j]\nend"
+    given = {"W": Tensor(f"Workspace{{2{format}}}(Element(0.0))", 4, 5), "s": Scalar(0.0)}
+    found, _ = run(twice, given | {"A": tensor(a, LIST), "B": tensor(b, LIST)})
+    np.testing.assert_array_equal(found["W"].to_numpy(), a + b)
+    assert found["s"].value == a.sum()
+
+
+def test_updating_in_place_what_is_not_merged() -> None:
+    a, b = matrix((4, 5)).astype(int), matrix((4, 5), 1).astype(int)
+    text = "for i = _, j = _\n W[i, j] <<^>>= B[i, j]\nend"
+    given = {"W": tensor(a, "Workspace{2}(Element(0))"), "B": tensor(b, "Dense(Dense(Element(0)))")}
+    np.testing.assert_array_equal(result(text, given, "W"), a**b)
+
+
+SCATTERED = "W .= 0\nfor p = _\n W[I[p], J[p]] += 1\nend"
+
+
+def scattered(format: str, sizes: tuple[int, int], places: int = 4) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    rows = [
+        rng.integers(1, min(size, 2**40), places)[rng.integers(0, places, 50)] for size in sizes
+    ]
+    rows[0][0] = sizes[0]
+    indices = {n: tensor(row, "Dense(Element(0))") for n, row in zip("IJ", rows, strict=True)}
+    return {"W": Tensor(format, *sizes), **indices}
+
+
+def entries(text: str, given: dict[str, Any]) -> tuple[list[Any], int]:
+    """What every engine stores in W, which may be too large to be dense, and the steps it takes."""
+    kernel = compiled(text, tuple((name, tensor.format) for name, tensor in given.items()), "all")
+    found, steps = [], []
+    for engine in (kernel.interpret, kernel.run_residual, kernel.run_native):
+        own = {name: copy_of(tensor) for name, tensor in given.items()}
+        steps.append(engine([own[name] for name in kernel.tensors], []))
+        found.append([part.tolist() for part in own["W"].entries()])
+    assert found[0] == found[1] == found[2] and steps[0] == steps[1]
+    return found[0], sum(steps[0].values())  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("policy", ["coord", "hash"])
+def test_steps_do_not_depend_on_sizes(policy: str) -> None:
+    steps = []
+    for columns in (10**4, 10**9):
+        given = scattered(f"Workspace{{2, {policy}, 16}}(Element(0))", (10**4, columns))
+        given["J"] = tensor(np.arange(50) % 7 * 1000 + 1, "Dense(Element(0))")
+        (_, values), taken = entries(SCATTERED, given)
+        assert sum(values) == 50
+        steps.append(taken)
+    assert abs(steps[1] - steps[0]) <= 100  # keys that meet in the table
+
+
+def test_places_beyond_numbers() -> None:
+    sizes = (2**40, 2**40)
+    ((first, _), values), _ = entries(
+        SCATTERED, scattered("Workspace{2, coord}(Element(0))", sizes)
+    )
+    assert sum(values) == 50 and max(first) == 2**40 - 1
+    given = scattered("Workspace{2, hash}(Element(0))", sizes)
+    with pytest.raises(FinchError, match="cannot number the places .* coord takes any") as error:
+        entries(SCATTERED, given)
+    assert error.value.kind == "dimension"
+
+
+def test_declaring_anew_takes_no_time() -> None:
+    """Of a workspace in which much was, or which is large."""
+    text = "W .= 0\nfor p = _\n W[I[p], J[p]] += 1\nend\nW .= 0\nW[1, 1] += 1"
+    for policy in ("coord", "hash"):
+        format = f"Workspace{{2, {policy}}}(Element(0))"
+        steps = []
+        for body in (text.replace("\nW .= 0\nW[1, 1] += 1", ""), text):
+            given = scattered(format, (1000, 1000), 40)
+            steps.append(sum(run(body, given, native=False)[1].values()))
+        assert steps[1] - steps[0] < 150
+
+
+def test_storage_is_packed_and_checked() -> None:
+    a = matrix((4, 5))
+    found = tensor(a, "Workspace{2, hash, 7}(Element(0.0))")
+    np.testing.assert_array_equal(found.to_numpy(), a)
+    storage = found.storage
+    again = Tensor.from_storage(found.format, (4, 5), storage, checked=False)
+    again.validate()
+    np.testing.assert_array_equal(again.to_numpy(), a)
+    storage[0]["idx1"] = storage[0]["idx1"][::-1]
+    with pytest.raises(FinchError, match="corrupt Workspace"):
+        Tensor.from_storage(found.format, (4, 5), storage, checked=False).validate()

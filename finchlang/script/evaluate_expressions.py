@@ -167,10 +167,23 @@ class Expressions:
 
     def parameter(self, name: str, node: Node, scope: Scope) -> Closure:
         """A parameter of the level `name`; policies of workspaces are names that stand for themselves."""
-        if name == Workspace.__name__ and isinstance(node, Variable) and node.name in POLICIES:
-            policy = node.name
+        given = self.closure(node, scope)
+        if name != Workspace.__name__ or not isinstance(node, Variable):
+            return given
+        policy = node.name
+        if policy in POLICIES:
             return lambda env: policy
-        return self.closure(node, scope)
+
+        def known(env: Environment) -> Any:
+            try:
+                return given(env)
+            except FinchError:
+                hint = f"policies: {', '.join(POLICIES)}"
+                raise FinchError(
+                    "unknown name", f"there is no policy {policy}", node.span, hint
+                ) from None
+
+        return known
 
 
 def placed(span: Span | None, run: Closure) -> Closure:
