@@ -24,6 +24,7 @@ if __package__:
     from tests.campaign import Case, Difference, compare_meaning, compare_storage, run_engine
     from tests.case_matrix_kernels import (
         ACTIONS,
+        ALONE,
         CONTEXTS,
         LIMITED,
         ONE_MODE,
@@ -37,6 +38,7 @@ else:
     from campaign import Case, Difference, compare_meaning, compare_storage, run_engine
     from case_matrix_kernels import (
         ACTIONS,
+        ALONE,
         CONTEXTS,
         LIMITED,
         ONE_MODE,
@@ -86,6 +88,13 @@ SEQUENTIAL = (
 
 REASONS = (
     Reason(
+        "a workspace over a Pattern",
+        lambda case: case.leaf == "Pattern()" and case.nest[-1] in ALONE,
+        "type",
+        "making the format",
+        "A Workspace stands below another level, or over anything but an `Element`",
+    ),
+    Reason(
         "a Pattern of fill",
         _stores_fill,
         "type",
@@ -98,12 +107,13 @@ REASONS = (
         lambda case: (
             case.context == "transposed"
             and case.action == "write"
+            and not case.workspaces
             and any(level in SEQUENTIAL for level in case.nest)
         ),
         "access order",
         "compiling",
-        "A tensor with a level that is written in order is written with its modes in another order "
-        "(updates in place take any order)",
+        "A tensor with a level that is written in order is written with its modes in another order, and "
+        "no workspace may be inserted, or none helps",
     ),
     Reason(
         "too many entries",
@@ -133,6 +143,7 @@ def nests() -> Iterator[tuple[str, ...]]:
     count = len(ONE_MODE)
     for k, level in enumerate(ONE_MODE):
         yield level, ONE_MODE[(k + 5) % count], ONE_MODE[(2 * k + 1) % count]
+    yield from ((level,) for level in ALONE)
 
 
 def is_in(nest: tuple[str, ...], operator: str, context: str) -> bool:
@@ -250,7 +261,7 @@ def _run_all(case: MatrixCase, native: bool, thorough: bool, outcome: Outcome) -
         formats = {n: type_of_value(v) or as_tensor(v).format for n, v in data.items()}  # type: ignore
         if kernel is None:
             start = time.process_time()
-            kernel = Kernel(program, formats)
+            kernel = Kernel(program, formats, workspaces=case.workspaces)
             check(kernel.residual)
             if native:
                 kernel.native  # noqa: B018  compiled when asked for

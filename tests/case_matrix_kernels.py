@@ -27,6 +27,8 @@ ONE_MODE = (
 )
 PACKED = ("LowerTriangular", "UpperTriangular", "Symmetric")
 TWO_MODES = ("SparseHash{2}", "SparseCOO{2}", *PACKED)
+#: levels that are outermost, over a leaf; each is alone in a nest
+ALONE = ("Workspace", *(f"Workspace{{2{p}}}" for p in ("", ", coord, 3", ", hash, 2", ", bucket")))
 #: levels that cannot hold everything
 LIMITED = ("SparsePinpoint", "SparseInterval", *PACKED)
 #: reads with each protocol; modes whose level does not have it are left to their own
@@ -83,7 +85,7 @@ EXACT = (
 
 
 def modes(level: str) -> int:
-    return 2 if level in TWO_MODES else 1
+    return 2 if level in TWO_MODES or "{2" in level else 1
 
 
 def order(nest: tuple[str, ...]) -> int:
@@ -131,6 +133,11 @@ class MatrixCase:
     @property
     def operands(self) -> int:
         return 2 if self.context == "two" else 1
+
+    @property
+    def workspaces(self) -> bool:
+        """Whether what is written across its order may go through a workspace."""
+        return bool(self.number // 2 % 2)
 
     @property
     def letters(self) -> str:

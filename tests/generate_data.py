@@ -29,7 +29,7 @@ LEVELS = {
     **{"Dense": 6, "SparseList": 6, "SparseByteMap": 3, "SparseHash": 1.5, "SparseCOO": 1.5},
     **{"RunList": 1, "SparseRunList": 1, "PackBits": 1, "SparseBlockList": 1, "SparseBand": 1},
     **{"SparsePinpoint": 0.6, "SparseInterval": 0.6, "Ragged": 0.6},
-    **{"UpperTriangular": 1.5, "LowerTriangular": 1.5, "Symmetric": 1.5},
+    **{"UpperTriangular": 1.5, "LowerTriangular": 1.5, "Symmetric": 1.5, "Workspace": 2},
 }
 OF_TWO_MODES = ("UpperTriangular", "LowerTriangular", "Symmetric")
 OF_ANY_MODES = ("SparseHash", "SparseCOO")
@@ -124,12 +124,20 @@ class DataGenerator:
         while done < len(dims):
             is_square = len(set(dims[done : done + 2])) == 1 and len(dims) >= done + 2
             kinds = [k for k in LEVELS if k not in OF_TWO_MODES or is_square]
+            if done:
+                kinds.remove("Workspace")
             kind = self.random.choices(kinds, [LEVELS[k] for k in kinds])[0]
             modes = 2 if kind in OF_TWO_MODES else 1
             parameters = []
             if kind in OF_ANY_MODES:
                 modes = self.random.randint(1, len(dims) - done)
                 parameters.append(str(modes))
+            if (
+                kind == "Workspace"
+            ):  # of all modes; if batches cannot be merged, a capacity is refused
+                modes = len(dims)
+                parameters += [str(modes), self.random.choice(("coord", "hash", "bucket"))]
+                parameters += self.random.choice(([], ["1"], ["2"], ["3"]))
             if kind.startswith("Sparse") and self.chance(0.3):
                 parameters.append(self.random.choice(("Int32", "Int64")))
             text = f"{kind}{{{', '.join(parameters)}}}" if parameters else kind

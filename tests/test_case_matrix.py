@@ -12,6 +12,7 @@ import pytest
 from case_matrix import REASONS, cases, covering, reason, run_case
 from case_matrix_kernels import (
     ACTIONS,
+    ALONE,
     CONTEXTS,
     ONE_MODE,
     OPERATIONS,
@@ -59,7 +60,9 @@ def test_the_matrix_has_every_level_and_protocol() -> None:
         return level.split("{")[0]
 
     kinds = {kind for kind in LEVELS.values() if issubclass(kind, Level) and not kind.is_leaf}
-    assert {kind.__name__ for kind in kinds} == {stem(level) for level in ONE_MODE + TWO_MODES}
+    assert {kind.__name__ for kind in kinds} == {
+        stem(level) for level in ONE_MODE + TWO_MODES + ALONE
+    }
     protocols = {p for kind in kinds for p in kind.protocols}
     assert {f"read {p}" for p in protocols} | {"write", "update"} == set(ACTIONS)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import resource
+import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from in_child import in_child
 from level_kernels import compiled, result, run, tensor
 from workspace_policies import TABLE2
 
 from finchlang.script.tensors import copy_of
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.policies import POLICIES as KNOWN
@@ -54,6 +60,7 @@ WRONG = {
     "Workspace{0}(Element(0))": ("1 to 64 modes", ""),
     "Workspace{1}(SparseList(Element(0)))": ("over an Element", "Workspace{2}"),
     "Workspace{1}(Pattern())": ("over an Element", "Element(false)"),
+    "Dense(Workspace(Element(0)))": ("outermost", "one of more modes over Element(0)"),
     "SparseHash{2, coord}(Element(0))": ("the parameters of SparseHash", ""),
 }
 
@@ -64,13 +71,6 @@ def test_formats_that_cannot_be(text: str) -> None:
         parse_format(text)
     message, hint = WRONG[text]
     assert message in error.value.message and hint in (error.value.hint or "")
-
-
-def test_workspaces_are_outermost() -> None:
-    text = "W .= 0\nfor j = _, i = _\n W[i, j] = A[i, j]\nend"
-    given = {"W": Tensor("Dense(Workspace(Element(0.0)))", 2, 2), "A": tensor(matrix((2, 2)), LIST)}
-    with pytest.raises(FinchError, match="outermost"):
-        run(text, given)
 
 
 @pytest.mark.parametrize("capacity", ["", ", 1", ", 2", ", 3"])
@@ -248,3 +248,72 @@ def test_storage_is_packed_and_checked() -> None:
     storage[0]["idx1"] = storage[0]["idx1"][::-1]
     with pytest.raises(FinchError, match="corrupt Workspace"):
         Tensor.from_storage(found.format, (4, 5), storage, checked=False).validate()
+
+
+def filled(policy: str) -> Tensor:
+    places = np.sort(np.random.default_rng(1).choice(10**9, 1000, replace=False))
+    format = f"Workspace{{2, {policy}}}(Element(0))"
+    where = (places % 10**5, places // 10**5)
+    return Tensor.from_coo(format, (10**5, 10**5), where, np.arange(1000))
+
+
+def stored(tensor: Tensor) -> list[Any]:
+    tensor.checked = False
+    tensor.validate()
+    return [part.tolist() for part in tensor.entries()]
+
+
+def updates(policy: str, count: int) -> Session:
+    """A session with a workspace and updates for it, once done already, so that they are compiled."""
+    rng, session = np.random.default_rng(0), Session()
+    session["I"], session["J"] = (rng.integers(1, 100_000, count) for _ in "IJ")
+    session["W"] = filled(policy)
+    session.run(IN_PLACE)
+    session["W"] = filled(policy)
+    return session
+
+
+IN_PLACE = "@finch for p = _\n W[I[p], J[p]] += p\nend"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_interrupt_in_sorting_or_merging_leaves_all_as_it_was(policy: str) -> None:
+    class Alarm(Exception):
+        pass
+
+    def handler(*_: object) -> None:
+        raise Alarm
+
+    session = updates(policy, 400_000)
+    old, interrupted = signal.signal(signal.SIGALRM, handler), 0
+    try:
+        for after in (0.003, 0.01, 0.02, 0.03, 0.05):
+            session["W"] = filled(policy)
+            signal.setitimer(signal.ITIMER_REAL, after)
+            try:
+                session.run(IN_PLACE)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Alarm:
+                interrupted += 1
+                assert stored(session["W"]) == stored(filled(policy))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert interrupted
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_exhausted_memory_leaves_all_as_it_was(policy: str) -> None:
+    def work(report: Any) -> None:
+        session = updates(policy, 1_000_000)
+        gc.collect()
+        used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        limit = used + 20_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with pytest.raises(FinchError) as error:
+            session.run(IN_PLACE)
+        assert error.value.kind == "resource"
+        assert stored(session["W"]) == stored(filled(policy))
+
+    ended = in_child(work)
+    assert ended, ended.said

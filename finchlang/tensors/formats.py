@@ -80,6 +80,8 @@ def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) ->
         return _leaf(kind, parameters, args)
     if len(args) != 1 or not isinstance(args[0], Level) or isinstance(args[0], Scalar):
         raise FinchError("type", f"{name} takes one argument, the level below it")
+    if any(isinstance(level, Workspace) for level in args[0].levels()):
+        raise FinchError("type", Workspace.OUTERMOST, hint=f"one of more modes over {args[0].leaf}")
     if issubclass(kind, Coordinates):
         return _coordinates(kind, parameters, args[0])
     if not parameters:

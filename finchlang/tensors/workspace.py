@@ -65,6 +65,8 @@ class Workspace(Coordinates):
         (name, Int64) for name in ("stored", "taken", "room", "limit", "open")
     )
 
+    OUTERMOST: ClassVar[str] = "Workspace is the outermost level of a tensor, not below another"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.lvl, Element):
@@ -162,8 +164,7 @@ class Workspace(Coordinates):
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         if count is not ONE:
-            message = "Workspace is the outermost level of a tensor, not below another"
-            raise FinchError("type", message, hint="a workspace of more modes: Workspace{N}(...)")
+            raise FinchError("type", self.OUTERMOST)
         host.branch(compare("gt", host.get(store.taken), 0), lambda: self._merge(host, store, dims))
         host.set(store.room, ZERO)
         host.store(store.ptr, ONE, host.get(store.stored))
