@@ -181,6 +181,8 @@ class _Insertion:
         """Note the class of each update of the tensor `name`."""
         context, shown = self.context, self.context.shown(name)
         for assign, loops in _updates(name, phase):
+            if assign.span is None:  # a copy from a workspace
+                continue
             read = [context.level(name).levels() for name in reads(assign.value)]
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
             kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
