@@ -46,6 +46,7 @@ def run(text: str, **given: Any) -> tuple[dict[str, Any], Counter[str]]:
     steps = []
     for engine in ("interpret", "run_residual", "run_native"):
         own = copy.deepcopy(given)
+        compiled._workspaces[:] = [Tensor(work.format) for work in compiled._workspaces]
         tensors = [own[n] for n in compiled.tensors]
         steps.append(getattr(compiled, engine)(tensors, [own[n] for n in compiled.numbers]))
         for name, written in zip(compiled.tensors, compiled.written, strict=True):

@@ -16,6 +16,7 @@ from finchlang.syntax import (
     Call,
     Declare,
     Define,
+    Extent,
     Freeze,
     Index,
     Literal,
@@ -109,6 +110,9 @@ class _Order:
             if first is not None:
                 message += f", which is written at {first.line}:{first.column} already"
             return Fault(message, access, self.level)
+        if self.goes_down(access.tensor):
+            message = f"`{shown}` is written through a slice that goes down"
+            return Fault(message, access, self.level)
         by_index: dict[Node, int] = {loop.index: n for n, loop in enumerate(loops)}
         last = by_index[outermost_first[-1]]
         followed = [follows(loops[by_index[i]], self.context) for i in outermost_first]
@@ -124,6 +128,18 @@ class _Order:
         else:
             message = f"`{shown}` is written across the order of its loops"
         return Fault(message, access, self.level)
+
+    def goes_down(self, tensor: Node) -> bool:
+        """Whether a slice of a mode that needs an order has a step below 0, a literal."""
+        while isinstance(tensor, Call):
+            body, *settings = tensor.args
+            if is_call(tensor, "window") and len(settings) == self.level.order:
+                for setting in settings[self.level.order - self.modes :]:
+                    step = setting.step if isinstance(setting, Extent) else None
+                    if isinstance(step, Literal) and step.value < 0:
+                        return True
+            tensor = body
+        return False
 
     def is_nested(
         self, indices: tuple[Node, ...], followed: list[Index | None], by_index: dict[Node, int]
