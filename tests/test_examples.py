@@ -23,6 +23,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 #: example → a line it prints on its own data
 PRINTED = {
+    "any_order": "the square has 18 entries, of 12",
     "bellman_ford": "67 of 67 vertices are reached, in 6 rounds",
     "bfs": "2 steps pushed, 4 pulled",
     "blend": "the first pixels: [168 168 168 168 168]",
@@ -45,6 +46,7 @@ PRINTED = {
 
 #: example → the small data it is compared on: names of files below, or other arguments
 ARGUMENTS = {
+    "any_order": [],
     "bellman_ford": ["graph.mtx", "2"],
     "bfs": ["graph.mtx", "6"],
     "blend": ["image.npy", "other.npy"],
