@@ -163,7 +163,8 @@ def _is_binding(loop: Loop) -> bool:
 
 
 def _there(known: Sequence[str]) -> str:
-    return f"there are {', '.join(f'`{name}`' for name in dict.fromkeys(known))}"
+    listed = ", ".join(f"`{name}`" for name in dict.fromkeys(known))
+    return f"there are {listed}" if known else "there are no loops"
 
 
 def index_name(node: Node) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.algebra import OPERATORS, Operator, literal_type, operator
 from finchlang.normalize.context import INIT, ONE, Context, root
 from finchlang.normalize.schedule.nest import (
     Nest,
@@ -39,7 +39,7 @@ from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.sparse_bytemap import SparseByteMap
 from finchlang.tensors.workspace import Workspace
 from finchlang.text.print import pretty
-from finchlang.types import Int64
+from finchlang.types import Int64, can_store
 from finchlang.walk import block, map_children, replace, substitute, walk
 
 FORM = "precompute(B[i, k] * C[k, j], (i, j), W)"
@@ -85,6 +85,8 @@ class _Division:
         self.base = name.name  # type: ignore[attr-defined]
         items = listed.items if isinstance(listed, Group) else (listed,)
         self.listed = tuple(map(self.index, items))
+        if not items:
+            raise self.error(f"`{self.base}` has one index at least", f"write `{FORM}`")
         self.op, self.fill = self.reduction()
 
     def error(self, message: str, hint: str | None = None) -> FinchError:
@@ -109,7 +111,8 @@ class _Division:
             return op, self.context.level(_name(target.tensor)).fill
         group: Operator | None = OPERATORS[row.group] if row.group else row
         assert group is not None
-        type = type_of(Call(Variable(group.name), (self.found, self.found))) or type
+        # as wide as what the result would be reduced in
+        type = type_of(Call(Variable(group.name), (self.update.target, self.found))) or type
         unit = group.identity.value(type) if group.identity else None
         if not (group.associative and group.commutative) or unit is None:
             raise self.error(f"`{pretty(self.update)}` does not take its operands in any order")
@@ -170,10 +173,12 @@ class _Division:
         if isinstance(given, Swizzled):
             given = given.level
         if isinstance(given, Level):
-            if given.order != len(self.listed) or given.fill.value != self.fill.value:
-                message = f"`{self.base}` has {given.order} modes and the fill {given.fill.value}"
-                hint = f"{len(self.listed)} modes and the fill {self.fill.value} are needed"
-                raise self.error(message, hint)
+            type = literal_type(self.fill)
+            is_like = given.order == len(self.listed) and given.fill.value == self.fill.value
+            if not is_like or type is None or not can_store(type, given.element_type):
+                message = f"`{self.base}` has {given.order} modes, the type {given.element_type}"
+                hint = f"{len(self.listed)} modes, {type} and {self.fill.value} are needed"
+                raise self.error(f"{message} and the fill {given.fill.value}", hint)
             return self.listed, given
         target = list(self.update.target.indices)
         order = sorted(self.listed, key=lambda i: target.index(i) if i in target else -1)

@@ -75,8 +75,9 @@ def _takes_any_order(op: Node) -> bool:
 def determined(assign: Assign, context: Context) -> set[str]:
     """The indices of which there is one value for each place that is written."""
     tensor = assign.target.tensor
-    while isinstance(tensor, Call):
-        if is_call(tensor, "toeplitz"):
+    while isinstance(tensor, Call):  # `A[i + j]` is shifted by an index, `A[i + n]` by a number
+        settings = [n for setting in tensor.args[1:] for n in walk(setting)]
+        if is_call(tensor, "toeplitz") or any(isinstance(n, (Index, Variable)) for n in settings):
             return set()
         tensor = tensor.args[0]
     found = {i.name for i in assign.target.indices if isinstance(i, Index)}
