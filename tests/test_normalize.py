@@ -110,6 +110,7 @@ FIGURES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "update_in_place": ("for j=_, i=_\nA[i, j] *= 2\nend", {"A": CSC}),
+    "read_across": ("y .= 0\nfor i=_, j=_\ny[i] += A[i, j]\nend", {"y": VECTOR, "A": CSC}),
     "row_major": (
         "y .= 0\nfor i=_, j=_\ny[i] += B[i, j] * x[j]\nend",
         {"y": VECTOR, "x": VECTOR, "B": Swizzled(parse_format(CSC), (2, 1))},

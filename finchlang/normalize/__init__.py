@@ -15,6 +15,7 @@ from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
 from finchlang.normalize.schedule import schedule
 from finchlang.normalize.scopes import scopes
+from finchlang.normalize.transposes import transposes
 from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
 from finchlang.source import Note
@@ -36,6 +37,7 @@ PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("schedule", schedule),
     ("concordize", concordize),
     ("workspaces", insert_workspaces),
+    ("transposes", transposes),
 )
 
 

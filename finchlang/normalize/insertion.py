@@ -109,10 +109,8 @@ class _Insertion:
         below, given = ordered[-1].child, self.context.policies.get(name)
         if given is not None:
             self.with_policy.add(name)
-            return Workspace(
-                Element(rest.fill), _index_type(parts[:-1]), rest.order - known, *given
-            )
-        index = _index_type(ordered)
+            return Workspace(Element(rest.fill), index_type(parts[:-1]), rest.order - known, *given)
+        index = index_type(ordered)
         if not below.is_leaf:
             return SparseHash(below, index, count)
         if count == 1 and not self.context.is_large:
@@ -189,7 +187,7 @@ class _Insertion:
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
 
 
-def _index_type(levels: Sequence[Level]) -> Type:
+def index_type(levels: Sequence[Level]) -> Type:
     """One that has room for the coordinates of all `levels`."""
     types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
     return max(types, key=lambda type: type.highest)

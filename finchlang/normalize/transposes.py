@@ -1,0 +1,267 @@
+"""The transposes pass: what is read across the order of its storage is read from a transposed copy, so
+that loops go over its entries and need not search for each coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from finchlang.algebra import literal_type, operator
+from finchlang.host.fold import const
+from finchlang.host.ir import Const
+from finchlang.normalize.concordize import concordize
+from finchlang.normalize.context import INIT, Context, is_single, place, root
+from finchlang.normalize.insertion import index_type
+from finchlang.normalize.types import type_of
+from finchlang.normalize.workspace import Detour
+from finchlang.source import Note, Span
+from finchlang.syntax import (
+    MISSING,
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Freeze,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Thaw,
+    Variable,
+)
+from finchlang.tensors.element import Element
+from finchlang.tensors.level import Level
+from finchlang.tensors.workspace import Workspace
+from finchlang.text.print import pretty
+from finchlang.types import promote
+from finchlang.walk import accesses, block, map_children, mentions, replace, walk
+
+
+def transposes(program: Node, context: Context) -> Node:
+    """`program` with reads across the order of storage going to transposed copies, which are made
+    before all else.
+
+    That is so where an index follows a loop outside of the loop of an outer mode, in a level that
+    would be searched, unless the copy could take longer (`_Transposes.against`).
+    """
+    if not context.insert_workspaces:
+        return program
+    context.reserve(program)
+    found = _Transposes(program, context)
+    program = found.statement(program)
+    made = [s for copy in found.made.values() for s in copy.made()]
+    return _in_front(made, program) if made else program
+
+
+def _in_front(statements: list[Node], program: Node) -> Node:
+    if isinstance(program, Define):  # a let that is all of a scope goes on with it
+        return replace(program, body=_in_front(statements, program.body))
+    return block(*statements, program)
+
+
+class _Copy(Detour):
+    """A copy of a tensor; its k-th mode is the tensor's mode `modes[k]`, from 0."""
+
+    modes: tuple[int, ...] = ()
+
+    def made(self) -> tuple[Node, ...]:
+        decided = list(self.context.decisions)
+        filled = [concordize(s, self.context) for s in self.enter(None)]
+        self.context.decisions[:] = decided  # which are about the user's accesses
+        return *filled, Freeze(Variable(self.name))
+
+    def declare(self, name: str, span: Span | None) -> Declare:
+        declared = Detour.declare(self, name, span)
+        return replace(declared, dims=tuple(declared.dims[mode] for mode in self.modes))
+
+    def access(self, name: str, indices: tuple[Node, ...], span: Span | None) -> Access:
+        if name == self.name:
+            indices = tuple(indices[mode] for mode in self.modes)
+        return Detour.access(self, name, indices, span)
+
+
+class _Transposes:
+    """The pass on one program. `around` are the statements around the current place."""
+
+    def __init__(self, program: Node, context: Context):
+        self.context = context
+        self.around: list[Any] = []
+        self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
+        self.written = {n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))}
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, node: Node) -> Any:
+        match node:
+            case Block(statements):
+                return block(*map(self.statement, statements))
+            case Loop(index, extent, body):
+                new = self.inside(node)
+                is_idle = mentions(body, index) and not mentions(new.body, index)
+                return new.body if is_idle and is_single(extent) and _is_plain(new.body) else new
+            case Sieve(condition, _):
+                return replace(self.inside(node), condition=self.expression(condition, node))
+            case Define(_, value, _):
+                return replace(self.inside(node), value=self.expression(value, node))
+            case Assign(_, _, value):
+                return replace(node, value=self.expression(value, node))
+        return node
+
+    def inside(self, node: Any) -> Any:
+        self.around.append(node)
+        body = self.statement(node.body)
+        self.around.pop()
+        return replace(node, body=body)
+
+    # ------------------------------------------------------------------ reads
+
+    def expression(self, node: Node, statement: Node) -> Any:
+        if isinstance(node, Access):
+            return self.read(node, statement)
+        return map_children(lambda child: self.expression(child, statement), node)
+
+    def read(self, access: Access, statement: Node) -> Access:
+        followed = [self.followed(index) for index in access.indices]
+        depths = [self.depth(index) for index in followed]
+        name = root(access.tensor)
+        is_plain = isinstance(access.tensor, Variable) and None not in followed
+        if name is None or not is_plain or len(set(followed)) < len(followed):
+            return access
+        across = [k for k, depth in enumerate(depths) if depth < max(depths[k:])]
+        if not any(_is_searched(part) for k, part in self.by_mode(name) if k in across):
+            return access
+        shown = f"`{pretty(replace(access, indices=tuple(followed)))}` at {place(access.span)}"
+        if against := self.against(name, access, statement, max(depths)):
+            self.context.decide("transposes", f"{shown} is across its order, but {against}")
+            return access
+        modes = tuple(sorted(range(len(depths)), key=lambda k: -depths[k]))
+        copy = self.copy(name, modes, access.span)
+        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
+        indices: Any = tuple(followed[mode] for mode in modes)
+        return replace(access, tensor=Variable(copy.name, span=access.span), indices=indices)
+
+    def followed(self, index: Node) -> Index | None:
+        """The index of several coordinates that an index is the same as."""
+        while (at := self.depth(index)) < len(self.around) and is_single(self.around[at].extent):
+            index = self.around[at].extent.start
+        return index if isinstance(index, Index) else None
+
+    def depth(self, index: Node | None) -> int:
+        """How many statements are around the loop of an index: all, if it is within the current one."""
+        loops = (k for k, n in enumerate(self.around) if isinstance(n, Loop) and n.index == index)
+        return next(loops, len(self.around))
+
+    def by_mode(self, name: str) -> list[tuple[int, Level]]:
+        """Each mode of a tensor, from 0, with its level."""
+        parts = [part for part in self.context.level(name).levels() for _ in range(part.modes)]
+        return list(enumerate(reversed(parts)))
+
+    def copy(self, name: str, modes: tuple[int, ...], span: Span | None) -> _Copy:
+        if (name, modes) not in self.made:
+            level = self.context.level(name)
+            parts = list(level.levels())[:-1]
+            own = Workspace(Element(level.fill), index_type(parts), len(modes))
+            made = self.made[name, modes] = _Copy.of(self.context, name, own)
+            made.modes = modes
+            message = f"`{self.context.shown(name)}` is read across its order"
+            message += ": it goes through a transposed copy"
+            self.context.notes.append(Note(message, span))
+        return self.made[name, modes]
+
+    # ------------------------------------------------------------------ where a copy does not pay
+
+    def against(self, name: str, access: Access, statement: Node, deepest: int) -> str:
+        """What speaks against a copy, if anything does: it is made of all entries, each time the kernel
+        is called, while the loops, down to the one at depth `deepest`, may come to few of them."""
+        level, context = self.context.level(name), self.context
+        if name in self.written:
+            return f"`{context.shown(name)}` is written here"
+        if any(part.merges for part in level.levels()):
+            return "its runs are fewer than its entries"
+        loops = [n for n in self.around if isinstance(n, Loop) and not is_single(n.extent)]
+        if any(isinstance(n, (Access, Index)) for loop in loops for n in walk(loop.extent)):
+            return "the loops around may be short"
+        lets = [n.value for n in self.around if isinstance(n, Define)]
+        if any(isinstance(n, Sieve) for n in self.around) or any(self.driving(lets, deepest)):
+            return "only under a condition"
+        targets = [root(n.target.tensor) for n in walk(statement) if isinstance(n, Assign)]
+        if any(t is not None and context.level(t).leaf.is_short_circuit for t in targets):
+            return "the loops may end early"
+        for other in self.driving([statement], deepest):
+            if other == access:
+                continue
+            if not isinstance(statement, Assign) or self.leaves_nothing(statement, other):
+                return f"little may be left to do where `{pretty(other)}` is fill"
+        return ""
+
+    def driving(self, nodes: list[Node], deepest: int) -> Iterator[Access]:
+        """What is read in `nodes` that is sparse in a loop down to a depth."""
+        targets = {id(n.target) for node in nodes for n in walk(node) if isinstance(n, Assign)}
+        for access in (a for node in nodes for a in accesses(node) if id(a) not in targets):
+            name, indices = root(access.tensor), access.indices
+            if name is not None:
+                level = self.context.level(name)
+                if all(part.is_dense or part.is_leaf for part in level.levels()):
+                    indices = ()
+                elif isinstance(access.tensor, Variable):
+                    indices = tuple(indices[k] for k, p in self.by_mode(name) if not p.is_dense)
+                if level.leaf.is_structured:
+                    yield access
+            if any(self.depth(self.followed(index)) <= deepest for index in indices):
+                yield access
+
+    def leaves_nothing(self, assign: Assign, operand: Access) -> bool:
+        """Whether an assignment changes nothing where `operand` is fill, by what operators' laws say of
+        single arguments."""
+        name, target = root(operand.tensor), root(assign.target.tensor)
+        fill = Literal(False) if name is None else self.context.level(name).fill
+        value, row = _outcome(assign.value, operand, fill), operator(assign.op)
+        if value is None or value.value is MISSING:
+            return value is not None
+        if assign.op == Variable(INIT):
+            assert target is not None
+            return bool(value.value == self.context.level(target).fill.value)
+        type, law = assign.target.type, None if row is None else row.identity
+        is_identity = law is not None and law.is_about(2) and type is not None
+        return is_identity and bool(value.value == law.value(type))  # type: ignore
+
+
+def _is_searched(part: Level) -> bool:
+    """Whether an entry is searched for among those of its fiber."""
+    has_places = part.is_dense or part.has_all_positions or part.stores_fill
+    return part.holds_any and not (has_places or part.merges)
+
+
+def _is_plain(body: Node) -> bool:
+    """Whether a body need not be a scope of its own."""
+    statements = body.statements if isinstance(body, Block) else (body,)
+    return not any(isinstance(s, (Declare, Freeze, Thaw)) for s in statements)
+
+
+def _outcome(node: Node, operand: Access, fill: Literal) -> Literal | None:
+    """What an expression is where `operand` is fill, if that does not depend on other operands."""
+    if node == operand or isinstance(node, Literal):
+        return fill if node == operand else node  # type: ignore[return-value]
+    row = operator(node.op) if isinstance(node, Call) else None
+    if row is None or not isinstance(node, Call):
+        return None
+    given = [_outcome(arg, operand, fill) for arg in node.args]
+    types = [type_of(arg) for arg in node.args]
+    known = [literal for literal in given if literal is not None]
+    if any(literal.value is MISSING for literal in known) and not row.lazy_missing:
+        return Literal(MISSING)
+    if not known or None in types:
+        return None
+    type: Any = reduce(promote, types)  # type: ignore[arg-type]
+    for at, literal in enumerate(given, 1):
+        for law in row.annihilators:
+            if literal and law.is_about(at) and literal.value == law.value(type):
+                return Literal((law.result or law.value)(type))
+    if len(known) < len(given) or row.undefined is not None or row.lazy_missing:
+        return None
+    folded = row.build(*(const(literal.value, literal_type(literal)) for literal in known))
+    return Literal(folded.value) if isinstance(folded, Const) else None
