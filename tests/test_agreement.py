@@ -59,6 +59,20 @@ def test_all_semantics_agree(rules: str, first: int) -> None:
     assert counts["refused"] < 0.2 * STEP, counts
 
 
+@pytest.mark.parametrize("first", range(0, CASES["all"], STEP))
+def test_any_order_of_loops_into_any_format(first: int) -> None:
+    """All run, by way of workspaces of each policy and several capacities."""
+    for seed in range(FIRST + 50_000 + first, FIRST + 50_000 + first + STEP):
+        native = seed % 4 == 0
+        ((_, case, outcome),) = campaign(range(seed, seed + 1), "all", native, any_order=True)
+        assert not outcome.difference, report(seed, case, outcome)
+        if outcome.refused is not None:
+            kind = outcome.refused.kind
+            assert kind in REFUSALS and kind != "access order", (
+                f"seed {seed}: {outcome.refused}\n{case}"
+            )
+
+
 def test_a_seed_gives_the_same_case_again() -> None:
     for seed in range(20):
         assert str(generate(seed)) == str(generate(seed))
