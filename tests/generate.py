@@ -22,7 +22,7 @@ from finchlang.types import TYPES, Type
 
 LETTERS = "ijkl"
 #: what workspaces are to have: nothing of the kind, or a policy ("": any) and a capacity (0: any)
-POLICIES = (None, *itertools.product(("", "coord", "hash", "bucket"), (0, 1, 2, 3)))
+POLICIES = (None, *itertools.product(("", "coord", "hash", "bucket", "flags"), (0, 1, 2, 3)))
 
 
 class _Generator(AccessGenerator):

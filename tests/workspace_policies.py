@@ -1,5 +1,6 @@
 """Policies of workspaces as libraries have them (Workspaces'24 Table 2), by the interface that others
-would be written by: a list with flags, a hash table for a row, expand-sort-compress, and a heap."""
+would be written by: a hash table for a row, expand-sort-compress, and a heap. A list with flags is
+`policies/flags.py`."""
 
 from __future__ import annotations
 
@@ -12,55 +13,6 @@ from finchlang.tensors.policies.coord import Coord
 from finchlang.tensors.policies.hash import Hash
 from finchlang.tensors.policies.policy import Arrays, Batch, Policy
 from finchlang.types import Int64
-
-
-class Gustavson(Policy):
-    """Of one mode: flag[i] is the entry of coordinate i if it is one of the batch and of i. They are
-    listed by looking at each coordinate."""
-
-    name: ClassVar[str] = "gustavson"
-    combines: ClassVar[bool] = True
-
-    def arrays(self, modes: int) -> Arrays:
-        return (("flag", Int64),)
-
-    def begin(self, host: Host, batch: Batch) -> None:
-        host.grow(batch.store.flag, batch.sizes[0])
-
-    def _entry(self, host: Host, batch: Batch, i: Expr, is_set: bool) -> Expr:
-        e, found = host.load(batch.store.flag, i, "e"), host.cell(const(-1), "found")
-
-        def of_the_batch() -> None:
-            held = host.load(batch.coordinates[0], e, "i", Int64)
-            held = held if is_set else op("max", held, op("not", held))
-            host.branch(compare("eq", held, i), lambda: host.set(found, e))
-
-        taken = compare("lt", e, host.get(batch.store.taken))
-        host.branch(op("and", compare("ge", e, 0), taken), of_the_batch)
-        return host.get(found)
-
-    def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        found = self._entry(host, batch, place[0], False)
-        is_new = host.let(compare("lt", found, 0), "new")
-        host.branch(
-            is_new, lambda: host.store(batch.store.flag, place[0], host.get(batch.store.taken))
-        )
-        return host.load(batch.store.flag, place[0], "e", lower=ZERO), is_new
-
-    def sort(self, host: Host, batch: Batch) -> Expr:
-        count = host.cell(ZERO, "count")
-
-        def look(i: Expr) -> None:
-            e = self._entry(host, batch, i, True)
-
-            def enlist() -> None:
-                host.store(batch.store.number, host.get(count, lower=ZERO), e)
-                host.set(count, add(host.get(count), 1))
-
-            host.branch(compare("ge", e, 0), enlist)
-
-        host.count(ZERO, sub(batch.sizes[0], 1), look)
-        return host.get(count, lower=ZERO)
 
 
 class RowHash(Hash):
@@ -204,4 +156,4 @@ class Heap(Coord):
         return count
 
 
-TABLE2 = (Gustavson(), RowHash(), ExpandSortCompress(), Heap())
+TABLE2 = (RowHash(), ExpandSortCompress(), Heap())

@@ -29,7 +29,7 @@ from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Variable
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.element import Element
-from finchlang.tensors.level import READ, UPDATE, Dims, Fiber, Storage
+from finchlang.tensors.level import READ, Dims, Fiber, Storage
 from finchlang.tensors.policies import DEFAULTS, POLICIES, Batch, Policy
 from finchlang.types import Float64, Int64, Pair, Type
 
@@ -104,7 +104,8 @@ class Workspace(Coordinates):
 
     def combining(self, operator: Node | None) -> Workspace:
         """The level in a program that combines by `operator`."""
-        return replace(self, operator=operator)
+        merges = not self.policy or not POLICIES[self.policy].has_all_places
+        return replace(self, operator=operator if merges else None)
 
     @property
     def chosen(self) -> Policy:
@@ -172,7 +173,7 @@ class Workspace(Coordinates):
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self._begin(host, store, dims, host.load(store.ptr, ONE, "stored", Int64, lower=ZERO))
-        if self.operator is None:
+        if self.operator is None and not self.chosen.has_all_places:
             self._take_back(host, store, dims)
 
     def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
@@ -184,7 +185,7 @@ class Workspace(Coordinates):
             place = tuple(host.load(a, q, "i", Int64) for a in self.buffers(store))
             e, _ = self.chosen.insert(host, batch, place)
             self._make(host, batch, e, place)
-            host.store(batch.coordinates[0], e, place[0])
+            self.chosen.keep(host, batch, e, place)
             host.store(store.acc_val, e, host.load(store.child.val, q, "val"))
 
         host.count(ZERO, sub(stored, 1), entry, "q")
@@ -254,7 +255,8 @@ class Workspace(Coordinates):
         place, or to another, before this one is left; so long nothing is merged."""
         store = fiber.store
         place = tuple(host.let(sub(i, 1), "i", lower=ZERO) for i in reversed(coordinates))
-        self._make_room(host, store, fiber.dims)
+        if not self.chosen.has_all_places:
+            self._make_room(host, store, fiber.dims)
         batch = self._batch(store, fiber.dims)
         e, is_new = self.chosen.insert(host, batch, place)
         host.branch(is_new, lambda: self._make(host, batch, e, place))
@@ -274,11 +276,11 @@ class Workspace(Coordinates):
             host.set(store.open, sub(host.get(store.open), 1))
 
             def keep() -> None:
-                host.store(batch.coordinates[0], e, place[0])
+                self.chosen.keep(host, batch, e, place)
 
             host.branch(host.get(dirty), keep, lambda: host.branch(is_new, drop))
 
-        return batch.value(e, UPDATE, dirty), epilogue
+        return self.chosen.value(batch, e, dirty), epilogue
 
     # ------------------------------------------------------------------ storage as arrays
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from finchlang.tensors.policies.bucket import Bucket
 from finchlang.tensors.policies.coord import Coord
+from finchlang.tensors.policies.flags import Flags
 from finchlang.tensors.policies.hash import Hash
 from finchlang.tensors.policies.policy import Batch, Policy, merge
 
 __all__ = ["DEFAULTS", "POLICIES", "Batch", "Policy", "merge"]
 
-POLICIES: dict[str, Policy] = {p.name: p for p in (Coord(), Hash(), Bucket())}
+POLICIES: dict[str, Policy] = {p.name: p for p in (Coord(), Hash(), Bucket(), Flags())}
 #: the policy where none is named: if batches can be merged, and if not
 DEFAULTS = ("coord", "hash")

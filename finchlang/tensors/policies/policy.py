@@ -12,7 +12,7 @@ from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax import Literal
-from finchlang.tensors.level import Fiber, Storage
+from finchlang.tensors.level import UPDATE, Fiber, Storage
 from finchlang.types import Int64, Type
 
 #: arrays of a level, as in `Level.arrays`
@@ -86,6 +86,8 @@ class Policy:
     combines: ClassVar[bool] = False
     #: whether places are numbered, and must be fewer than 2^62
     numbers_places: ClassVar[bool] = False
+    #: whether every place has an entry from the beginning, so that values are never merged
+    has_all_places: ClassVar[bool] = False
 
     def arrays(self, modes: int) -> Arrays:
         """Its arrays, besides those that Batch speaks of, `number` and `scratch`."""
@@ -102,6 +104,14 @@ class Policy:
         """The entry for the coordinates `place` and whether it is new; that which is new is the one after
         the last, and the workspace makes it."""
         raise NotImplementedError
+
+    def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
+        """The value of the entry e, to be written to."""
+        return batch.value(e, UPDATE, dirty)
+
+    def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
+        """The entry e was written to: it is set."""
+        host.store(batch.coordinates[0], e, place[0])
 
     def forget(self, host: Host, batch: Batch, e: Expr) -> None:
         """The last entry, e, is no more, as nothing was written to it."""
