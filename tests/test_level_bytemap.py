@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from level_kernels import result, tensor
@@ -119,6 +121,37 @@ def test_few_places_and_many_are_listed_in_order(child: str, count: int) -> None
         np.testing.assert_array_equal(found, wanted)
         outer = C.storage[0]
         assert outer["idx"][: outer["stored"]].tolist() == np.flatnonzero(wanted).tolist()
+
+
+@pytest.mark.parametrize("child", ["Element(0)", "Pattern()"])
+@pytest.mark.parametrize("count", [0, 36, 37, 200])
+def test_fibers_that_are_all_there_list_few_places_and_many(child: str, count: int) -> None:
+    """They are written in any order, unset, updated in place, and declared again."""
+    rng = np.random.default_rng(count)
+    format = parse_format(f"Dense(SparseByteMap({child}))")
+    text = MARKED.format(**WRITES[child]).replace("[k[i]]", "[k[i], m[i]]")
+    text = text.replace("[u[i]]", "[u[i], v[i]]")
+    formats = dict.fromkeys("kmuv", FORMATS["k"]) | {"C": format}
+    anew = Kernel(parse_kernel(f"begin\n{text}\nend"), formats)
+    in_place = Kernel(parse_kernel(f"begin\n{text[text.index('for') :]}\nend"), formats)
+    for run in ("interpret", "run_residual", "run_native"):
+        C, wanted = Tensor(format, 40, 30), np.zeros((40, 30), np.int64)
+        for kernel in (anew, in_place, anew):
+            k, u = rng.integers(0, 40, count), rng.integers(0, 40, count // 3)
+            m, v = rng.integers(0, 30, count), rng.integers(0, 30, count // 3)
+            wanted *= kernel is in_place
+            np.add.at(wanted, (k, m), 1)
+            wanted[u, v] = 5
+            if child == "Pattern()":
+                wanted[k, m], wanted[u, v] = 1, 0
+            given = {
+                name: Tensor.from_numpy(a + 1) for name, a in zip("kmuv", (k, m, u, v), strict=True)
+            }
+            getattr(kernel, run)([(given | {"C": C})[name] for name in kernel.tensors], [])
+            np.testing.assert_array_equal(C.to_numpy(), wanted)
+            ptr, idx = (C.storage[1][name].tolist() for name in ("ptr", "idx"))
+            lists = [idx[start:stop] for start, stop in pairwise(ptr)]
+            assert lists == [np.flatnonzero(column).tolist() for column in wanted.T]
 
 
 def test_one_fiber_of_several_lists_its_places() -> None:

@@ -68,8 +68,8 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     outputs = [Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
     buffers: list[Buffer] = []
     counters: list[tuple[Cell, Var]] = []
-    stores: list[tuple[Level, dict[str, Buffer], dict[str, Cell]]] = []
-    mode = order
+    stores: list[tuple[Level, dict[str, Buffer], dict[str, Cell], bool]] = []
+    mode, is_whole = order, written
     for part in level.levels():
         suffix = "" if part.is_leaf else str(mode)
         mode -= part.modes
@@ -82,10 +82,11 @@ def bind(name: str, level: Level, written: bool) -> Bound:
                 cells[counter] = Cell(label, type or part.own_type)
                 counters.append((cells[counter], Var(label, type or part.own_type)))
         buffers.extend(own.values())
-        stores.append((part, own, cells))
+        stores.append((part, own, cells, is_whole))
+        is_whole = is_whole and part.is_dense
     store: Storage | None = None
-    for part, own, cells in reversed(stores):
-        store = Storage(part, own, cells, store)
+    for part, own, cells, is_whole in reversed(stores):
+        store = Storage(part, own, cells, store, is_whole=is_whole)
     if written:
         store = replace(store, size_cells=tuple(outputs))  # type: ignore[type-var]
     assert store is not None

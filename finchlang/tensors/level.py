@@ -288,6 +288,8 @@ class Storage:
     counters: dict[str, Cell]
     child_store: Storage | None = None
     size_cells: tuple[Cell, ...] = ()  # of the outermost level: the tensor's sizes, if written
+    #: whether the tensor is written, and all fibers are there from its declaration on
+    is_whole: bool = False
 
     def __getattr__(self, name: str) -> Any:
         buffers, counters = self.__dict__["buffers"], self.__dict__["counters"]

@@ -140,9 +140,9 @@ class SparseByteMap(Level):
                 sort_and_split()
 
         host.grow(store.ptr, add(count, 1))
-        if store.is_outermost:
+        if store.is_whole:
             is_dense = self._is_dense(host, store, size)
-            host.branch(is_dense, lambda: self._scan(host, store, size), order)
+            host.branch(is_dense, lambda: self._scan(host, store, size, count), order)
         else:
             order()
         if is_one:
@@ -152,23 +152,37 @@ class SparseByteMap(Level):
         self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
 
     def _is_dense(self, host: Host, store: Storage, size: Expr) -> Expr:
-        """Whether so many of the positions of a single fiber are listed that to look at all of them is
-        quicker than to sort those, and to foresee whether one more is new is hard: then no more of
-        them are listed before the fiber is frozen."""
-        return compare("ge", host.get(store.stored), _many(size))
+        """Whether so many positions are listed, of fibers that are all there, that to look at all of them
+        is quicker than to sort those, and to foresee whether one more is new is hard: then no more of
+        them are listed before they are frozen."""
+        positions = size if store.is_outermost else host.get(store.cleared)
+        return compare("ge", host.get(store.stored), _many(positions))
 
-    def _scan(self, host: Host, store: Storage, size: Expr) -> None:
-        """List what is set in the single fiber, in order."""
+    def _scan(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
+        """List what is set, in order."""
         kept = host.cell(ZERO, "kept")
-        host.grow(store.idx, size)
 
-        def look(position: Expr) -> None:
-            k = host.get(kept)
-            host.store(store.idx, k, position)
-            is_set = host.load(store.tbl, position, "set")
-            host.set(kept, add(k, op("cast", is_set, type=Int64)))
+        def fiber(p: Expr) -> None:
+            base = host.let(mul(p, size), "base")
+            host.grow(store.idx, add(host.get(kept), size))
+            one(base)
+            host.store(store.ptr, add(p, 1), host.get(kept))
 
-        host.count(ZERO, sub(size, 1), look, "position")
+        def one(base: Expr) -> None:
+            def look(position: Expr) -> None:
+                k = host.get(kept)
+                host.store(store.idx, k, position)
+                is_set = host.load(store.tbl, add(base, position), "set")
+                host.set(kept, add(k, op("cast", is_set, type=Int64)))
+
+            host.count(ZERO, sub(size, 1), look, "position")
+
+        if count is ONE:
+            host.grow(store.idx, size)
+            one(ZERO)
+        else:
+            host.store(store.ptr, ZERO, ZERO)
+            host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, host.get(kept))
 
     def _is_in_order(self, host: Host, store: Storage) -> Expr:
@@ -314,7 +328,7 @@ class SparseByteMap(Level):
                 def enlist_if_new() -> None:
                     host.branch(op("and", now, op("not", before)), unless_listed)
 
-                if store.is_outermost:
+                if store.is_whole:
                     is_dense = self._is_dense(host, store, fiber.dims[-1])
                     host.branch(is_dense, mark, enlist_if_new)
                 else:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from finchlang.normalize.context import Context, did_you_mean
 from finchlang.normalize.schedule.fuse import fuse
-from finchlang.normalize.schedule.policy import policy
+from finchlang.normalize.schedule.policy import check_policy, note_policy
 from finchlang.normalize.schedule.pos import pos
 from finchlang.normalize.schedule.precompute import precompute
 from finchlang.normalize.schedule.reorder import reorder
@@ -35,17 +35,23 @@ def schedule(program: Node, context: Context) -> Node:
     Raises FinchError, at the annotation, for one that is unknown or does not apply here.
     """
     context.reserve(program)
-    for annotation in context.annotations:
-        if isinstance(annotation, Policy):
-            policy(program, annotation, context)
-        elif isinstance(annotation, Schedule):
-            if annotation.name not in SCHEDULES:
-                forms = ", ".join(f"`{form}`" for _, form in SCHEDULES.values())
-                hint = did_you_mean(annotation.name, SCHEDULES) or f"there are {forms}"
-                message = f"there is no schedule `{annotation.name}`"
-                raise FinchError("unknown name", message, annotation.span, hint)
-            program = SCHEDULES[annotation.name][0](program, annotation, context)
-            context.decide(
-                "schedule", f"as asked for: {pretty(annotation).removeprefix('@schedule ')}"
-            )
+    policies = [a for a in context.annotations if isinstance(a, Policy)]
+    for policy in policies:
+        note_policy(program, policy, context)
+    for command in context.annotations:
+        if isinstance(command, Schedule):
+            program = _applied(program, command, context)
+    for policy in policies:
+        check_policy(program, policy, context)
     return program
+
+
+def _applied(program: Node, command: Schedule, context: Context) -> Node:
+    if command.name not in SCHEDULES:
+        forms = ", ".join(f"`{form}`" for _, form in SCHEDULES.values())
+        hint = did_you_mean(command.name, SCHEDULES) or f"there are {forms}"
+        raise FinchError(
+            "unknown name", f"there is no schedule `{command.name}`", command.span, hint
+        )
+    context.decide("schedule", f"as asked for: {pretty(command).removeprefix('@schedule ')}")
+    return SCHEDULES[command.name][0](program, command, context)

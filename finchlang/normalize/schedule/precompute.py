@@ -37,7 +37,7 @@ from finchlang.syntax import (
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.tensors.sparse_hash import SparseHash
+from finchlang.tensors.workspace import Workspace
 from finchlang.text.print import pretty
 from finchlang.types import Int64, can_store
 from finchlang.walk import block, map_children, replace, substitute, walk
@@ -182,10 +182,11 @@ class _Division:
             return self.listed, given
         target = list(self.update.target.indices)
         order = sorted(self.listed, key=lambda i: target.index(i) if i in target else -1)
-        leaf = Element(self.fill)
-        if len(order) == 1:
+        leaf, count, policies = Element(self.fill), len(order), self.context.policies
+        if count == 1 and self.base not in policies:
             return tuple(order), SparseByteMap(leaf, Int64)
-        return tuple(order), SparseHash(leaf, Int64, len(order))
+        policy, capacity = policies.pop(self.base, ("", 0))
+        return tuple(order), Workspace(leaf, Int64, count, policy, capacity)
 
     def cut(self, consumer: Node) -> int:
         """How many of the headers stand around both statements: up to the last that binds a name which
