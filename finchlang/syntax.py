@@ -44,7 +44,8 @@ NOTHING = Nothing()
 
 
 #: operators that ask something of a tensor as a whole, their first argument: `size(A, mode)`, and what only
-#: schedules make: `positions(A)`, how many its storage has, and `coordinate(A, mode, p)` of the p-th
+#: schedules make: `positions(A)`, how many its storage has, and `coordinate(A, mode, p)` of the p-th. They
+#: make `entry(A, p)[]`, too, the element there.
 OF_TENSORS = ("size", "positions", "coordinate")
 
 

@@ -25,7 +25,7 @@ INIT, OVERWRITE = "initwrite", "overwrite"
 PLAIN = (Variable(INIT), Variable(OVERWRITE))
 ONE = Literal(1)
 RESERVED = frozenset((*OPERATORS, *FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
-    ("swizzle", *OF_TENSORS, "meet", INIT, OVERWRITE)
+    ("swizzle", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
 )
 
 

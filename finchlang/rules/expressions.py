@@ -31,7 +31,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
-from finchlang.tensors.positioned import coordinate, positions
+from finchlang.tensors.positioned import coordinate, entry, positions
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Bool, Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
@@ -118,6 +118,8 @@ def resolve(node: Node, state: State) -> TensorLike:
             return node
         case Variable(name) if name in state.tensors:
             return state.tensors[name]
+        case Call(Variable("entry"), (tensor, p)):
+            return entry(_whole_fiber(tensor, state), _evaluate(p, state, None, TRUE))
         case Call(Variable(name), args) if name in MASKS:
             kind = MASKS[name]
             sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
@@ -273,11 +275,14 @@ def _map_heads(function: Any, term: Any) -> Node:
 
 
 def _readable(node: Node, state: State) -> list[Access]:
-    return [
-        n
-        for n in walk(node)
-        if type(n) is Access and not n.indices and isinstance(n.tensor, (Variable, Fiber))
-    ]
+    return [n for n in walk(node) if type(n) is Access and not n.indices and _is_tensor(n.tensor)]
+
+
+def _is_tensor(node: Node) -> bool:
+    """Whether a node stands for a tensor already, also for an entry of one, by its position."""
+    if isinstance(node, Call):
+        return node.op == Variable("entry") and is_ready(node.args[1])
+    return isinstance(node, (Variable, Fiber))
 
 
 @rule("Variable")
@@ -298,5 +303,5 @@ def variable(machine: Machine, term: Node, state: State) -> Step | None:
 
 def _is_known(name: Variable, state: State) -> bool:
     """Whether a name is a tensor's, an operator's, a wrapper's or a mask's."""
-    known = (*WRAPPERS, *MASKS, *OF_TENSORS, "meet")
+    known = (*WRAPPERS, *MASKS, *OF_TENSORS, "entry", "meet")
     return name.name in state.tensors or operator(name) is not None or name.name in known

@@ -93,3 +93,9 @@ def coordinate(host: Host, fiber: Fiber, mode: int, p: Expr) -> Expr:
         mode -= at.level.modes
         q = host.let(at.level.fiber_at(host, at, q), "p")
     raise Bug("this mode is not there")
+
+
+def entry(fiber: Fiber, p: Expr) -> Fiber:
+    """The leaf at the p-th position, counted from 1."""
+    *_, leaf = fiber.store.stores()
+    return Fiber(leaf, (), sub(p, 1), None, fiber.mode)

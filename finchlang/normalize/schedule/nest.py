@@ -216,15 +216,17 @@ def single(index: Index, value: Node) -> Loop:
     return Loop(index, Extent(value, value, span=index.span), EMPTY, span=index.span)
 
 
-def occurrence(expression: Node, program: Node, context: Context) -> Node:
-    """The node of `program` that `expression`, an argument of a schedule, has become: passes keep the
+def occurrences(expression: Node, program: Node, context: Context) -> list[Node]:
+    """The nodes of `program` that `expression`, an argument of a schedule, has become: passes keep the
     places of what was parsed. Raises FinchError "type" if it does not occur, or not as a whole."""
     places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]
-    for node in walk(program):
-        if node.span in places and isinstance(node, (Access, Call)):
-            return node
-    message = f"`{pretty(expression)}` does not occur in the kernel"
-    raise FinchError("type", message, expression.span)
+    found: list[Node] = [
+        n for n in walk(program) if n.span in places and isinstance(n, (Access, Call))
+    ]
+    if not found:
+        message = f"`{pretty(expression)}` does not occur in the kernel"
+        raise FinchError("type", message, expression.span)
+    return found
 
 
 def check_count(args: Sequence[Node], count: int, form: str, span: Span | None) -> None:

@@ -15,7 +15,7 @@ from finchlang.normalize.schedule.nest import (
     bounds,
     check_count,
     new_index,
-    occurrence,
+    occurrences,
     rewrite_nest,
     single,
     uses,
@@ -43,6 +43,7 @@ from finchlang.syntax import (
 from finchlang.tensors.positioned import is_positioned
 from finchlang.text.print import pretty
 from finchlang.types import Int64
+from finchlang.walk import replace, rewrite_bottom_up
 
 FORM = "pos(f, p, B[i, k])"
 
@@ -52,7 +53,7 @@ def pos(program: Node, command: Schedule, context: Context) -> Node:
     coordinates of B. Where B stores nothing, nothing may be done."""
     check_count(command.args, 3, FORM, command.span)
     old, new, shown = command.args
-    access = occurrence(shown, program, context) if isinstance(shown, Access) else shown
+    access = occurrences(shown, program, context)[0] if isinstance(shown, Access) else shown
     name = access.tensor if isinstance(access, Access) else None
     if not isinstance(access, Access) or not isinstance(name, Variable):
         raise FinchError("type", "an element like `B[i, k]` is expected here", shown.span)
@@ -99,7 +100,12 @@ def pos(program: Node, command: Schedule, context: Context) -> Node:
         context.derived.append(((p.name,), modes))
         over = Loop(p, Extent(ONE, call("positions", name)), EMPTY, span=loop.span)
         loops = [over if at is loop else at for at in nest.loops]
-        return Nest(tuple(kept), nest.body).built(loops, *headers)
+        entry = call("entry", name, p)
+
+        def read(node: Node) -> Node:
+            return replace(node, tensor=entry, indices=()) if node == access else node
+
+        return rewrite_bottom_up(read, Nest(tuple(kept), nest.body).built(loops, *headers))
 
     return rewrite_nest(program, (old,), context, rewrite)
 

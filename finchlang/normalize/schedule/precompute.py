@@ -14,7 +14,7 @@ from finchlang.normalize.schedule.nest import (
     check_count,
     index_name,
     nest_of,
-    occurrence,
+    occurrences,
 )
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
@@ -55,13 +55,15 @@ def precompute(program: Node, command: Schedule, context: Context) -> Node:
     if not isinstance(listed, (Group, Index)) or not isinstance(name, Variable):
         message = "an expression, its indices in parentheses and a name are expected"
         raise FinchError("type", message, command.span, f"write `{FORM}`")
-    found = occurrence(expression, program, context)
+    found = occurrences(expression, program, context)
 
     def visit(node: Node) -> Any:
         if isinstance(node, Loop):
             nest = nest_of(node)
-            if isinstance(nest.body, Assign) and any(n is found for n in walk(nest.body.value)):
-                return _Division(nest, found, command, context).divided(program)
+            read = list(walk(nest.body.value)) if isinstance(nest.body, Assign) else []
+            for part in found:
+                if any(node is part for node in read):
+                    return _Division(nest, part, command, context).divided(program)
         if isinstance(node, Block):
             whole = block(*map(visit, node.statements))
             return whole if isinstance(whole, Block) else Block((whole,), span=node.span)
