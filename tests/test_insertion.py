@@ -10,10 +10,11 @@ import pytest
 from level_kernels import run, tensor
 
 from finchlang.normalize import Context, Normalized, normalize, stages
+from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
-from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
 
@@ -239,3 +240,29 @@ def test_phases(text: str, modes: int) -> None:
     wanted = run(text, {**given, "C": tensor(np.zeros((4, 4)), DENSE)})[0]["C"].to_numpy()
     assert found.any()
     np.testing.assert_array_equal(found, wanted)
+
+
+def doubly_compressed(size: int) -> Tensor:
+    """A matrix of `size` rows and columns with few entries, at the same places for any size."""
+    places = np.array([[0, 3, 5, 9, 9], [2, 2, 5, 7, 9]])
+    return Tensor.from_coo(DCSC, (size, size), list(places), np.arange(1.0, 6.0))
+
+
+@pytest.mark.parametrize("loops", ["k=_, j=_, i=_", "k=_, i=_, j=_", "j=_, k=_, i=_"])
+def test_steps_do_not_grow_with_sizes(loops: str) -> None:
+    """Nor does memory: a workspace of all places would not fit."""
+    text = f"C .= 0\nfor {loops}\nC[i, j] += A[i, k] * B[k, j]\nend"
+
+    def steps(size: int) -> Any:
+        given: dict[str, Any] = {name: doubly_compressed(size) for name in "AC"}
+        given["B"] = doubly_compressed(size)
+        if loops.startswith("k"):  # by rows
+            given["B"] = SwizzledTensor(given["B"], (2, 1))
+        known = {name: value.format for name, value in given.items()}
+        kernel = Kernel(parse_kernel(text), known, is_large=True)
+        stored = [getattr(given[n], "body", given[n]) for n in kernel.tensors]
+        found = kernel.interpret(stored, [])
+        assert len(given["C"].entries()[1]) > 0
+        return found
+
+    assert steps(10_000) == steps(10**9)
