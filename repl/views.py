@@ -12,7 +12,7 @@ from finchlang.host.print import text as listing
 from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import RULES
-from finchlang.run.spans import PER_ENTRY, PLACES, sum_text
+from finchlang.run.spans import choice, sum_text
 from finchlang.session import KernelEvent, Observer
 from finchlang.source import Note
 from finchlang.syntax import KernelNode, Loop, Node, Variable
@@ -56,7 +56,8 @@ class Explanations(Observer):
     it was staged (`finch explain`)."""
 
     def kernel(self, event: KernelEvent) -> None:
-        print(_title(event) + ", for large sizes" * event.compiled.is_large)
+        exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
+        print(_title(event) + exchanged)
         told = ""
         for name, what in self.told(event):
             if name != told:
@@ -70,10 +71,11 @@ class Explanations(Observer):
         yield from (("formats", f"`{name}`: {format}") for name, format in kernel.formats.items())
         yield from event.decisions
         yield from (("notes", str(note)) for note in kernel.notes)
-        limits = f"{PLACES}, and than {PER_ENTRY} for each entry of what is read"
-        for name, total in kernel.signature.spans.items():
-            choice = f"if that is more than {limits}, the kernel for large sizes is run"
-            yield "call", f"`{name}` has {sum_text(total)} places; {choice}"
+        for name, totals in kernel.signature.spans.items():
+            yield (
+                "call",
+                f"`{name}` has {' x '.join(map(sum_text, totals))} places: {choice(totals)}",
+            )
         yield from self.derived(event)
 
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:

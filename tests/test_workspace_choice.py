@@ -125,6 +125,59 @@ def test_sizes_come_from_tensors_numbers_and_lets(text: str) -> None:
     check(product(session, 10**9, f"@finch begin\n{text}\nend"), 10**9)
 
 
+OUTER = GUSTAVSON.replace("j = _, k = _, i = _", "k = _, j = _, i = _")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rows, count, is_map", [(5, 9, False), (40, 40, True), (40, 5, False)])
+def test_few_places_for_what_is_read_are_all_kept(engine: str, rows: int, count: int, is_map: bool):
+    told = Told()
+    session = Session(engine, observer=told)
+    rng = np.random.default_rng(rows)
+    A, B = np.zeros((2, rows, rows), int)
+    for matrix in (A, B):
+        matrix.flat[rng.choice(rows * rows, count, replace=False)] = rng.integers(1, 9, count)
+    session["A"], session["B"] = scipy.sparse.csc_array(A), scipy.sparse.csc_array(B)
+    session["C"] = Tensor("Dense(SparseList(Element(0)))")
+    session.run(OUTER)
+    np.testing.assert_array_equal(session["C"].to_numpy(), A @ B)
+    assert [format.startswith("Dense(SparseByteMap") for format in told.formats] == [is_map]
+    assert len(session.notes) == 1
+
+
+def test_each_call_chooses_anew() -> None:
+    told = Told()
+    session = Session(observer=told)
+    session["C"] = Tensor("Dense(SparseList(Element(0.0)))")
+    for rows, density, count in [(40, 0.1, 1), (600, 0.001, 1), (40, 0.1, 0), (600, 0.001, 0)]:
+        A = scipy.sparse.random_array((rows, rows), density=density, rng=1, format="csc")
+        session["A"] = session["B"] = A
+        session.run(OUTER)
+        np.testing.assert_allclose(session["C"].to_numpy(), (A @ A).toarray())
+        assert len(told.take()) == count
+
+
+def test_a_workspace_that_is_declared_again_and_again_keeps_no_places() -> None:
+    """It would be read in proportion to its places each time."""
+    told = Told()
+    session = Session(observer=told)
+    rng = np.random.default_rng(1)
+    A = rng.integers(0, 9, (40, 40, 3))
+    session["A"], session["C"] = A, Tensor("Dense(Dense(SparseList(Element(0))))")
+    session.run("@finch begin; C .= 0; for l=_, i=_, j=_; C[j, i, l] += A[i, j, l] end end")
+    np.testing.assert_array_equal(session["C"].to_numpy(), A.transpose(1, 0, 2))
+    assert not any(told.take())
+
+
+def test_a_policy_that_was_asked_for_is_kept() -> None:
+    told = Told()
+    session = Session(observer=told)
+    session["A"] = session["B"] = scipy.sparse.csc_array(np.eye(40))
+    session["C"] = Tensor("Dense(SparseList(Element(0.0)))")
+    session.run("@workspace C policy=hash" + OUTER)
+    assert told.formats == ["Workspace{2, hash}(Element(0.0))"]
+
+
 def test_explain_tells_of_the_choice(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "large.finch"
     sizes = "A = fsparse([1], [1], [2.0], ({}, 3))\nB = fsparse([1], [1], [2.0], (3, 2))\n"
@@ -132,8 +185,8 @@ def test_explain_tells_of_the_choice(tmp_path: Path, capsys: Any) -> None:
     path.write_text(sizes.format(10**9) + C + GUSTAVSON)
     assert main(["explain", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "# kernel at" in out and "for large sizes" in out
+    assert ":5, another `C_work`\n" in out and "its places are too many" in out
     path.write_text(sizes.format(9) + C + GUSTAVSON)
     assert main(["explain", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "`C_work` has size(A, 1) places" in out and "for large sizes\n" not in out
+    assert "`C_work` has size(A, 1) places: a byte map; if" in out and ", another" not in out

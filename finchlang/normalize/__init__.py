@@ -48,7 +48,7 @@ class Normalized:
     `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
     tensors the program needs for itself, which `Kernel` makes; `formats`: the format of every
     free name, as stored (Level) or as a number (Type); `yields`: the script names a `return` hands
-    back; `notes` and `decisions` as in Context.
+    back; `notes`, `decisions` and `choices` as in Context.
     """
 
     program: Node
@@ -58,6 +58,7 @@ class Normalized:
     formats: dict[str, Level | Type]
     notes: tuple[Note, ...] = ()
     decisions: tuple[tuple[str, str], ...] = ()
+    choices: frozenset[str] = frozenset()
 
 
 def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
@@ -79,15 +80,15 @@ def normalize(
     program: Node,
     formats: dict[str, Format],
     insert_workspaces: bool = True,
-    is_large: bool = False,
+    exchanged: frozenset[str] = frozenset(),
 ) -> Normalized:
     """`program` in Finch Normal Form. `formats` has for each name free in it the format of the
     tensor, or the type of the number, that is bound to it in the script. `insert_workspaces`
-    and `is_large` as in Context.
+    and `exchanged` as in Context.
 
     Raises FinchError of kind unknown name, type, dimension, life cycle, access order or syntax.
     """
-    context = Context(dict(formats), insert_workspaces, is_large)
+    context = Context(dict(formats), insert_workspaces, exchanged)
     for _, stage in stages(program, context):
         program = stage
     stored: dict[str, Level | Type] = {
@@ -100,5 +101,5 @@ def normalize(
         if isinstance(known, Level) and name in used and name not in context.workspaces
     }
     workspaces, yields = dict(context.workspaces), context.yields
-    told = tuple(context.notes), tuple(context.decisions)
+    told = tuple(context.notes), tuple(context.decisions), frozenset(context.choices)
     return Normalized(program, tensors, yields, workspaces, stored, *told)

@@ -40,8 +40,9 @@ class Context:
     the names `fresh` must not make, and `last` the number it gave last to each stem.
 
     `insert_workspaces` says whether updates across the order of their loops go through workspaces, or
-    are errors, and `is_large` that none of these may take memory for all of a mode; `notes` tell the
-    user of what may surprise; `decisions` what each pass decided, by its name, and why.
+    are errors; `choices` are those of them that may be of either of two formats, and `exchanged` those
+    that sizes make take the second; `notes` tell the user of what may surprise; `decisions` what each
+    pass decided, by its name, and why.
 
     `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
     tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
@@ -50,10 +51,11 @@ class Context:
 
     formats: dict[str, Format]
     insert_workspaces: bool = True
-    is_large: bool = False
+    exchanged: frozenset[str] = frozenset()
     tensors: dict[str, str] = field(default_factory=dict)
     workspaces: dict[str, Level] = field(default_factory=dict)
     workspace_of: dict[str, str] = field(default_factory=dict)
+    choices: set[str] = field(default_factory=set)
     yields: tuple[str, ...] = ()
     originals: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)

@@ -13,6 +13,7 @@ from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordere
 from finchlang.normalize.workspace import Detour
 from finchlang.source import FinchError, Note
 from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
+from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level
 from finchlang.tensors.packed import Packed
@@ -81,10 +82,10 @@ class _Insertion:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
         for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
-            level = self.level(name, len(at.outer))
-            if level is None:
+            levels = self.levels(name, len(at.outer))
+            if not levels:
                 continue
-            made = Detour.of(context, name, level, at.outer)
+            made = Detour.of(context, name, levels, at.outer)
             first, stop = _updating(name, at.statements)
             inner = made.around(at.statements[first:stop], span)
             mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
@@ -95,9 +96,9 @@ class _Insertion:
             del context.formats[made.name], context.workspaces[made.name]
         return phase
 
-    def level(self, name: str, known: int) -> Level | None:
+    def levels(self, name: str, known: int) -> list[Level]:
         """The format of a workspace for the tensor `name`, whose `known` outermost modes are known where
-        it stands; None if that cannot be."""
+        it stands, and another that may suit the sizes better (run/spans.py); none if that cannot be."""
         rest = self.context.level(name)
         count = ordered_modes(rest) - known
         while known >= rest.modes > 0:
@@ -105,17 +106,20 @@ class _Insertion:
         parts = list(rest.levels())
         ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
         if any(isinstance(part, Packed) for part in ordered):  # which knows its half
-            return None if known else rest.random_access()
+            return [] if known else [rest.random_access()]
         below, given = ordered[-1].child, self.context.policies.get(name)
         if given is not None:
             self.with_policy.add(name)
-            return Workspace(Element(rest.fill), index_type(parts[:-1]), rest.order - known, *given)
+            index = index_type(parts[:-1])
+            return [Workspace(Element(rest.fill), index, rest.order - known, *given)]
         index = index_type(ordered)
         if not below.is_leaf:
-            return SparseHash(below, index, count)
-        if count == 1 and not self.context.is_large:
-            return SparseByteMap(below, index)
-        return Workspace(Element(rest.fill), index, count)
+            return [SparseHash(below, index, count)]
+        table: Level = SparseByteMap(below, index)
+        for _ in range(count - 1):
+            table = Dense(table)
+        listed = Workspace(Element(rest.fill), index, count)
+        return [table, listed] if count == 1 else [listed, table]
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
@@ -169,11 +173,11 @@ class _Insertion:
         """Why the workspace is what it is."""
         if made.tensor in self.context.policies:
             return "as `@workspace` says"
-        if isinstance(level, SparseByteMap):
-            return "it has one mode"
-        if not isinstance(level, Workspace):
+        if made.name not in self.context.choices:
             return "what is below its sequential levels takes any order"
-        return "it has several modes" if level.number > 1 else "all of its mode would be too large"
+        if made.name in self.context.exchanged:
+            return "its places are few" if made.order > 1 else "its places are too many"
+        return "it has several modes" if made.order > 1 else "it has one mode"
 
     def classify(self, name: str, phase: Sequence[Node]) -> None:
         """Note the class of each update of the tensor `name`."""

@@ -3,7 +3,7 @@ order: updates in place (the life cycle pass), and others out of order (the work
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
@@ -40,17 +40,22 @@ class Detour:
         self.order = context.level(tensor).order - len(outer)
 
     @classmethod
-    def of(cls, context: Context, tensor: str, level: Level, outer: tuple[Node, ...] = ()) -> Any:
-        """One that is new, and of the format `level`."""
+    def of(
+        cls, context: Context, tensor: str, levels: Sequence[Level], outer: tuple[Node, ...] = ()
+    ) -> Any:
+        """One that is new, of the first of the formats `levels`, or of the second if sizes want that."""
         name = context.fresh(f"{tensor}_work")
+        level = levels[len(levels) > 1 and name in context.exchanged]
         context.formats[name] = context.workspaces[name] = level
+        if len(levels) > 1:
+            context.choices.add(name)
         return cls(context, tensor, name, outer)
 
     @classmethod
     def in_place(cls, context: Context, tensor: str) -> Detour:
         """The one for updates in place, which is the same for all of them."""
         if tensor not in context.workspace_of:
-            made = cls.of(context, tensor, context.level(tensor).random_access())
+            made = cls.of(context, tensor, [context.level(tensor).random_access()])
             context.workspace_of[tensor] = made.name
         return cls(context, tensor, context.workspace_of[tensor])
 

@@ -34,7 +34,8 @@ class Signature:
     """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
     the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
     tensors and workspaces that it writes, and `renewed` those of them that it makes anew; `notes` as
-    in `Normalized`, `spans` of the workspaces."""
+    in `Normalized`, `spans` of the workspaces between two
+    formats of which sizes decide."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
@@ -43,7 +44,7 @@ class Signature:
     changed: frozenset[str]
     renewed: frozenset[str]
     notes: tuple[Note, ...]
-    spans: dict[str, Sum]
+    spans: dict[str, tuple[Sum, ...]]
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
         """The tensors' and the workspaces' formats, given those of the script's names."""
@@ -68,7 +69,7 @@ def signature_of(normalized: Normalized, program: Node, formats: dict[str, Forma
         frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
         frozenset(),
         normalized.notes,
-        spans(program, normalized.workspaces),
+        spans(program, normalized),
     )
     anew = renewed(program, signature.levels(formats))
     return Signature(**{**vars(signature), "renewed": frozenset(anew)})
@@ -234,6 +235,9 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
     def types(names: list[str]) -> tuple[Type, ...]:
         return tuple([TYPES[name] for name in names])
 
+    def total(parts: list[Any]) -> Sum:
+        return tuple([tuple(part) for part in parts])
+
     def span(numbers: list[int] | None) -> Span | None:
         if numbers is None:
             return None
@@ -251,7 +255,7 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
         frozenset(given["changed"]),
         frozenset(given["renewed"]),
         tuple([Note(message, span(place)) for message, place in given["notes"]]),
-        {n: tuple([tuple(part) for part in total]) for n, total in given["spans"].items()},
+        {name: tuple(map(total, totals)) for name, totals in given["spans"].items()},
     )
     layout = Layout(
         given["name"],

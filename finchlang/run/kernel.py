@@ -39,7 +39,7 @@ from finchlang.run.arguments import (
 )
 from finchlang.run.call import Made, NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
-from finchlang.run.spans import are_too_large
+from finchlang.run.spans import to_exchange
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Call, KernelNode, Node, Value, Variable
@@ -79,12 +79,13 @@ class Kernel:
         formats: dict[str, Format],
         which_rules: str = "all",
         workspaces: bool = True,
-        is_large: bool = False,
+        exchanged: frozenset[str] = frozenset(),
     ):
         self.source, self.formats, self.which_rules = program, formats, which_rules
-        self.insert_workspaces, self.is_large = workspaces, is_large
+        self.insert_workspaces, self.exchanged = workspaces, exchanged
         self._cache = default_cache()
-        self._key = cache_key(program, formats, (which_rules, workspaces, is_large), self._cache)
+        choices = which_rules, workspaces, tuple(sorted(exchanged))
+        self._key = cache_key(program, formats, choices, self._cache)
         self._entry = self._key.recall() if self._key is not None else None
         self.signature = self._entry.signature if self._entry is not None else self._signature()
         signature, changed = self.signature, self.signature.changed
@@ -100,7 +101,7 @@ class Kernel:
     @cached_property
     def normalized(self) -> Normalized:
         """The program in normal form."""
-        return normalize(self.source, self.formats, self.insert_workspaces, self.is_large)
+        return normalize(self.source, self.formats, self.insert_workspaces, self.exchanged)
 
     @cached_property
     def program(self) -> Node:
@@ -112,7 +113,7 @@ class Kernel:
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
-        choices = self.insert_workspaces, self.is_large
+        choices = self.insert_workspaces, self.exchanged
         return list(stages(self.source, Context(dict(self.formats), *choices)))
 
     def run_rules(self, host: Host, tracer: Tracer | None) -> None:
@@ -315,15 +316,16 @@ def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 
 class KernelAtSite:
     """A kernel compiled for the `formats` of the names of its site, and which of these it takes.
-    `is_ready` once it was told of, and compiled to what runs it. The one for large sizes is made when
-    it is needed."""
+    `is_ready` once it was told of, and compiled to what runs it. Those for other sizes are made when
+    they are needed."""
 
-    def __init__(self, site: CallSite, formats: Formats, is_large: bool = False):
+    def __init__(self, site: CallSite, formats: Formats, exchanged: frozenset[str] = frozenset()):
         self.site, self.formats, self.is_ready = site, formats, False
+        self._others: dict[frozenset[str], KernelAtSite] = {}
         named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
         self.node = masked(site.node, named)
         stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
-        choices = site.which_rules, site.workspaces, is_large
+        choices = site.which_rules, site.workspaces, exchanged
         kernel = self.kernel = Kernel(self.node.program, stored, *choices)
         names = list(site.variables)
         self._tensors = _chooser([names.index(name) for name in kernel.tensors])
@@ -331,20 +333,20 @@ class KernelAtSite:
         self._written = [at for at, written in enumerate(kernel.written) if written]
         self.is_choice = bool(kernel.signature.spans)
 
-    @cached_property
-    def for_large_sizes(self) -> KernelAtSite:
-        return KernelAtSite(self.site, self.formats, True)
-
     def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
-        """This kernel, or the one for large sizes if workspaces are too large for these arguments."""
+        """This kernel, or the one whose workspaces suit the sizes of these arguments."""
         kernel = self.kernel
         tensors, values = self._tensors(arguments), self._values(arguments)
         shapes = {n: a[SHAPE] for n, a in zip(kernel.signature.tensors, tensors, strict=True)}
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
         stored = (array for a, is_written in read if not is_written for array in a[ARRAYS])
-        is_large = are_too_large(kernel.signature.spans.values(), shapes, numbers, stored)
-        return self.for_large_sizes if is_large else self
+        exchanged = to_exchange(kernel.signature.spans, shapes, numbers, stored)
+        if not exchanged:
+            return self
+        if exchanged not in self._others:
+            self._others[exchanged] = KernelAtSite(self.site, self.formats, exchanged)
+        return self._others[exchanged]
 
     def _values(self, arguments: Values) -> list[Any]:
         return [argument[VALUE] for argument in self._numbers(arguments)]

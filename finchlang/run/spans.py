@@ -1,44 +1,59 @@
-"""How many places the byte maps among a kernel's workspaces span, as far as a call knows it, and whether
-that is too much for what the kernel is called on: then it is compiled with other workspaces."""
+"""How many places workspaces span, as far as a call knows it, and which of their two formats that is for
+(Workspaces'24 section 7 compares them): a table of all places, or what takes memory for what is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from finchlang.normalize import Normalized
 from finchlang.normalize.context import is_call
 from finchlang.normalize.shifts import length, terms
-from finchlang.syntax import Declare, Define, Extent, Literal, Node, Variable
-from finchlang.tensors.level import Level
-from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.walk import walk
+from finchlang.syntax import Block, Declare, Define, Extent, Literal, Loop, Node, Sieve, Variable
 
-#: up to so many places a byte map is never too much
-PLACES = 1 << 22
+#: a table of one mode may have so many places, or so many for each entry of the arrays of the tensors
+#: that the kernel reads: it is cleared by its list
+PLACES, PER_ENTRY = 1 << 22, 16
 
-#: above, it may have so many for each entry of the arrays of the tensors that the kernel reads
-PER_ENTRY = 16
+#: One of several modes must have so many places, or nothing is gained, and at most so many, and so many
+#: for each entry. (With 8 a transpose takes as long either way, and sums of many terms a sixth.)
+LEAST, MOST, FEW = 1 << 10, 1 << 24, 8
 
 #: A sum of multiples of: the size of a tensor in a mode, counted from 1; a number, of mode 0; and 1,
 #: which has no name.
 Sum = tuple[tuple[int, str, int], ...]
 
 
-def spans(program: Node, workspaces: Mapping[str, Level]) -> dict[str, Sum]:
-    """For the workspaces of `program`, in normal form, that are byte maps of one mode, how many places
-    they have, if that is known before it begins."""
-    maps = {n for n, level in workspaces.items() if isinstance(level, SparseByteMap)}
-    sizes, found = _Sizes(), {}
-    for node in walk(program) if maps else ():
-        if isinstance(node, Define):
-            sizes.known[node.variable.name] = node.value
-        elif isinstance(node, Declare):
-            name, dims = node.tensor.name, tuple(map(sizes.extent, node.dims))
-            sizes.declared[name] = dims
-            if name in maps and len(dims) == 1 and dims[0] is not None:
-                found[name] = dims[0]
+def spans(program: Node, normalized: Normalized) -> dict[str, tuple[Sum, ...]]:
+    """How many places the workspaces of `program`, in normal form, that have two formats to choose from
+    have in each mode, if that is known before it begins. Those of several modes that are declared
+    again and again are no tables, which are read in proportion to their places."""
+    sizes, found = _Sizes(), dict[str, tuple[Sum, ...]]()
+
+    def visit(node: Node, is_in_loop: bool) -> None:
+        match node:
+            case Block(statements):
+                for s in statements:
+                    visit(s, is_in_loop)
+            case Define(variable, value, body):
+                sizes.known[variable.name] = value
+                visit(body, is_in_loop)
+            case Loop(_, _, body):
+                visit(body, True)
+            case Sieve(_, body):
+                visit(body, is_in_loop)
+            case Declare(tensor, _, dims):
+                totals = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
+                known = tuple([total for total in totals if total is not None])
+                is_choice = tensor.name in normalized.choices and len(known) == len(dims)
+                if is_choice and (len(dims) == 1 or not is_in_loop):
+                    found[tensor.name] = known
+
+    if normalized.choices:
+        visit(program, False)
     return found
 
 
@@ -89,17 +104,36 @@ def sum_text(total: Sum) -> str:
     return text.removeprefix(" + ").strip()
 
 
-def are_too_large(
-    spans: Iterable[Sum],
+def choice(totals: tuple[Sum, ...]) -> str:
+    """Between what formats their product decides, for people."""
+    if len(totals) == 1:
+        other = f"more than {PLACES}, and than {PER_ENTRY}"
+        usual, other = "a byte map", f"if {other} for each entry of what is read, a list"
+    else:
+        most = f"{LEAST} to {MOST}, and at most {FEW}"
+        usual, other = "a list", f"if {most} for each entry of what is read, a byte map"
+    return f"{usual}; {other}"
+
+
+def to_exchange(
+    spans: Mapping[str, tuple[Sum, ...]],
     shapes: Mapping[str, Sequence[int]],
     numbers: Mapping[str, int],
     stored: Iterable[np.ndarray],
-) -> bool:
-    """Whether one of `spans` is too much where the tensors have these shapes, the numbers these values,
-    and `stored` are the arrays of what is read."""
+) -> frozenset[str]:
+    """Which of the workspaces in `spans` had better have their second format, where the tensors have
+    these shapes, the numbers these values, and `stored` are the arrays of what is read."""
 
     def value(factor: int, name: str, mode: int) -> int:
         return factor * (shapes[name][mode - 1] if mode else numbers[name] if name else 1)
 
-    most = max(sum(value(*part) for part in total) for total in spans)
-    return most > PLACES and most > PER_ENTRY * sum(array.size for array in stored)
+    entries, found = sum([array.size for array in stored]), set()
+    for name, totals in spans.items():
+        places = prod([sum([value(*part) for part in total]) for total in totals])
+        if len(totals) == 1:
+            is_other = places > max(PLACES, PER_ENTRY * entries)
+        else:
+            is_other = LEAST <= places <= min(MOST, FEW * entries)
+        if is_other:
+            found.add(name)
+    return frozenset(found)
