@@ -137,7 +137,7 @@ def test_few_places_for_what_is_read_are_all_kept(engine: str, rows: int, count:
     A, B = np.zeros((2, rows, rows), int)
     for matrix in (A, B):
         matrix.flat[rng.choice(rows * rows, count, replace=False)] = rng.integers(1, 9, count)
-    session["A"], session["B"] = scipy.sparse.csc_array(A), scipy.sparse.csc_array(B)
+    session["A"], session["B"] = scipy.sparse.csc_array(A), scipy.sparse.csr_array(B)
     session["C"] = Tensor("Dense(SparseList(Element(0)))")
     session.run(OUTER)
     np.testing.assert_array_equal(session["C"].to_numpy(), A @ B)
@@ -151,7 +151,7 @@ def test_each_call_chooses_anew() -> None:
     session["C"] = Tensor("Dense(SparseList(Element(0.0)))")
     for rows, density, count in [(40, 0.1, 1), (600, 0.001, 1), (40, 0.1, 0), (600, 0.001, 0)]:
         A = scipy.sparse.random_array((rows, rows), density=density, rng=1, format="csc")
-        session["A"] = session["B"] = A
+        session["A"], session["B"] = A, A.tocsr()
         session.run(OUTER)
         np.testing.assert_allclose(session["C"].to_numpy(), (A @ A).toarray())
         assert len(told.take()) == count
@@ -172,7 +172,10 @@ def test_a_workspace_that_is_declared_again_and_again_keeps_no_places() -> None:
 def test_a_policy_that_was_asked_for_is_kept() -> None:
     told = Told()
     session = Session(observer=told)
-    session["A"] = session["B"] = scipy.sparse.csc_array(np.eye(40))
+    session["A"], session["B"] = (
+        scipy.sparse.csc_array(np.eye(40)),
+        scipy.sparse.csr_array(np.eye(40)),
+    )
     session["C"] = Tensor("Dense(SparseList(Element(0.0)))")
     session.run("@workspace C policy=hash" + OUTER)
     assert told.formats == ["Workspace{2, hash}(Element(0.0))"]

@@ -165,7 +165,7 @@ class _Transposes:
             level = self.context.level(name)
             parts = list(level.levels())[:-1]
             own = Workspace(Element(level.fill), index_type(parts), len(modes))
-            made = self.made[name, modes] = _Copy.of(self.context, name, own)
+            made = self.made[name, modes] = _Copy.of(self.context, name, [own])
             made.modes = modes
             message = f"`{self.context.shown(name)}` is read across its order"
             message += ": it goes through a transposed copy"
