@@ -37,7 +37,9 @@ end
 """
 
 
-def product(columns: int, which: str = "all", workspace: str = "SparseByteMap") -> Ran:
+def product(
+    columns: int, which: str = "all", workspace: str = "SparseByteMap", body: str = GUSTAVSON
+) -> Ran:
     """Gustavson's product, of matrices with entries in few columns."""
     a, b = ([1, 3, 4, 3], [2, 2, 2, 5]), ([2, 5, 4, 2], [3, 3, 3, 5])
     values = {
@@ -46,7 +48,7 @@ def product(columns: int, which: str = "all", workspace: str = "SparseByteMap") 
         "C": Tensor(TWICE),
         "w": Tensor(f"{workspace}(Element(0.0))"),
     }
-    return run_staged(kernel(GUSTAVSON), values, which)
+    return run_staged(kernel(body), values, which)
 
 
 def entries(tensor: Any) -> Any:
@@ -60,6 +62,12 @@ def test_no_steps_are_taken_for_empty_columns(workspace: str) -> None:
     assert few.total == many.total
     assert entries(few.session["C"])[1:] == entries(many.session["C"])[1:]
     assert few.total < product(1_000, "all-DeadWorkspace", workspace).total / 5
+
+
+def test_inserted_workspaces_take_none_either() -> None:
+    body = "C .= 0\nfor j = _, k = _, i = _\n    C[i, j] += A[i, k] * B[k, j]\nend"
+    steps = [product(columns, body=body).total for columns in (1_000, 10**9)]
+    assert steps[0] == steps[1]
 
 
 def test_a_tensor_of_the_script_is_left_as_the_last_iteration_leaves_it() -> None:

@@ -30,7 +30,11 @@ FORMATS = {
     **{"A": CSC, "B": CSC, "C": CSC, "M": "Dense(Dense(Element(0.0)))"},
     **{"R": "Dense(RunList(Element(0.0)))", "S": "Dense(SparseByteMap(Element(0.0)))"},
     **{"x": DENSE, "y": DENSE, "v": LIST, "s": "ShortCircuitScalar(false)"},
-    **{"H": "SparseHash{2}(Element(0.0))", "T": f"Dense({CSC})"},
+    **{
+        "H": "SparseHash{2}(Element(0.0))",
+        "T": f"Dense({CSC})",
+        "L": "SparseList(SparseList(Element(0.0)))",
+    },
 }
 
 
@@ -51,6 +55,7 @@ ACROSS = [
     "for i=_, j=_ if A[i, j] > 0 y[i] += x[j] end end",
     "for i=_, j=_ let t = A[i, j]; y[i] += t * t end end",
     "for k=_, j=_, i=_ M[i, j] += B[i, k] * A[k, j] end",
+    "for k=_, j=_, i=_ M[i, j] += L[i, k] * A[k, j] end",
     "for i=_, k=_, j=_ y[i] += T[i, j, k] end",
 ]
 
@@ -79,6 +84,7 @@ LEFT = {
     "rows of a list": "for i=_, j=_ y[i] += v[i] * A[i, j] end",
     "columns of a list": "for i=_, j=_ y[i] += A[i, j] * v[j] end",
     "entries of another": "for i=_, j=_ y[i] += A[i, j] * B[j, i] end",
+    "entries of another, outside": "for i=_, k=_, j=_ M[k, j] += L[k, i] * A[i, j] end",
     "entries of its own": "C .= 0; for j=_, i=_ C[i, j] = A[i, j] * A[j, i] end",
     "in a product that is all": "for i=_, j=_ y[i] += (A[i, j] + 1) * (2 * v[i]) end",
     "under a condition": "for i=_ if i == 2 for j=_ y[i] += A[i, j] end end end",

@@ -199,7 +199,8 @@ class _Transposes:
         return ""
 
     def driving(self, nodes: list[Node], deepest: int) -> Iterator[Access]:
-        """What is read in `nodes` that is sparse in a loop down to a depth."""
+        """What is read in `nodes` that is sparse in a loop down to a depth, and has no loops further
+        inside: of a matrix, columns that have any entries are not few."""
         targets = {id(n.target) for node in nodes for n in walk(node) if isinstance(n, Assign)}
         for access in (a for node in nodes for a in accesses(node) if id(a) not in targets):
             name, indices = root(access.tensor), access.indices
@@ -211,7 +212,7 @@ class _Transposes:
                     indices = tuple(indices[k] for k, p in self.by_mode(name) if not p.is_dense)
                 if level.leaf.is_structured:
                     yield access
-            if any(self.depth(self.followed(index)) <= deepest for index in indices):
+            if indices and max(map(self.depth, map(self.followed, access.indices))) <= deepest:
                 yield access
 
     def leaves_nothing(self, assign: Assign, operand: Access) -> bool:
