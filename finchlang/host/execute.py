@@ -136,6 +136,7 @@ class ExecutingHost:
         condition: Expr,
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
     ) -> None:
         if not isinstance(condition, Const):
             self.steps["branch"] += 1

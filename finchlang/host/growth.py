@@ -47,9 +47,10 @@ class GrowingHost(ResidualHost):
         condition: Expr,
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
     ) -> None:
         if isinstance(condition, Const):
-            super().branch(condition, then, otherwise)
+            super().branch(condition, then, otherwise, is_rare)
             return
 
         def other() -> None:
@@ -58,8 +59,8 @@ class GrowingHost(ResidualHost):
                 self._inside(otherwise)
             self._else = None
 
-        self._line(f"if {self._listing.expr(condition)}")
-        super().branch(condition, lambda: self._inside(then), other)
+        self._line(f"if {self._listing.expr(condition)}{'  # rarely' * is_rare}")
+        super().branch(condition, lambda: self._inside(then), other, is_rare)
         self._line("end")
 
     def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:

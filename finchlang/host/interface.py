@@ -46,8 +46,9 @@ class Host(Protocol):
         condition: Expr,
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
     ) -> None:
-        """Run one of the arms; only the possible one if the condition is constant."""
+        """Run one of the arms; only the possible one if the condition is constant. `is_rare` as in If."""
 
     def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
         """While `condition` holds, run `body`."""

@@ -238,11 +238,13 @@ class Set(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
-    """Run `then` or `otherwise`."""
+    """Run `then` or `otherwise`. `is_rare` says that `then` is long and seldom run: a fact for native
+    code, which has it in a function of its own, and not part of the meaning."""
 
     condition: Expr
     then: Code
     otherwise: Code
+    is_rare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

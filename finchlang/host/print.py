@@ -85,7 +85,7 @@ class Listing:
                 target = self.name(cell) if cell in self.names else self.new_cell(cell)
                 self.line(depth, f"{target} := {content}")
             case ir.If(condition, then, otherwise):
-                self.line(depth, f"if {self.expr(condition)}")
+                self.line(depth, f"if {self.expr(condition)}{'  # rarely' * statement.is_rare}")
                 self.code(then, depth + 1)
                 if otherwise.statements:
                     self.line(depth, "else")

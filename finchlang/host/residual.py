@@ -90,6 +90,7 @@ class ResidualHost:
         condition: Expr,
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
     ) -> None:
         if isinstance(condition, Const):
             if condition.value:
@@ -99,7 +100,7 @@ class ResidualHost:
             return
         code = self._record(then)
         other = self._record(otherwise) if otherwise is not None else Code(())
-        self._emit(ir.If(condition, code, other))
+        self._emit(ir.If(condition, code, other, is_rare))
 
     def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
         tests: list[Expr] = []

@@ -117,6 +117,21 @@ def variables(expr: Expr) -> set[Var]:
     return {part for part in seen if isinstance(part, Var)}
 
 
+def free_variables(code: Code) -> list[Var]:
+    """The variables that `code` uses and does not bind, by their names."""
+    bound: set[Var] = set()
+    used: set[Var] = set()
+    for statement in walk(code):
+        for field in fields(statement):
+            part = getattr(statement, field.name)
+            if field.name == "variable":
+                bound.add(part)
+            for expr in part if isinstance(part, tuple) else (part,):
+                if isinstance(expr, Expr):
+                    used |= variables(expr)
+    return sorted(used - bound, key=lambda variable: variable.name)
+
+
 def indirect(code: Code) -> Iterator[Load | Store]:
     """What reads or writes an array at an index that `code` has itself read from one."""
     read: set[Expr] = set()

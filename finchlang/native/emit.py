@@ -23,8 +23,9 @@ from finchlang.native.analysis import (
     runs_along_array,
 )
 from finchlang.native.call import ADDRESS, CALL
+from finchlang.native.emit_apart import Apart
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
-from finchlang.native.emit_polling import CHUNK, Polling
+from finchlang.native.emit_polling import CHUNK
 from finchlang.native.function import Array
 from finchlang.native.module import Module
 from finchlang.source import Bug
@@ -53,7 +54,7 @@ def emit_procedure(name: str) -> str:
     return module.text()
 
 
-class _Function(Polling):
+class _Function(Apart):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
     is_procedure = False
@@ -162,6 +163,8 @@ class _Function(Polling):
     def emit_if(self, statement: ir.If) -> None:
         then, otherwise, end = self.labels("then", "else", "end")
         has_else = bool(statement.otherwise.statements)
+        if statement.is_rare and not has_else and self.emit_apart(statement):
+            return
         if not has_else and is_cheap(statement.then):
             self.emit_moves(statement)
             return
@@ -269,7 +272,7 @@ class _Function(Polling):
 
     def hint(self, loop: ir.For) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""
-        if loop.is_plain:
+        if loop.is_plain or self.is_apart:
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
         if not self.is_procedure:
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from finchlang.native import call
 from finchlang.native.memory import grow_text
 from finchlang.native.target import has_masks
@@ -27,6 +30,7 @@ class Module:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.metadata = list(METADATA)
+        self.parts: dict[Any, str] = {}  # functions by what they have
 
     def declare(self, result: str, name: str, arguments: str, attributes: str = "nounwind") -> None:
         if name not in self.declarations:
@@ -41,6 +45,13 @@ class Module:
                 f"define internal preserve_mostcc i32 @look() noinline {LOOKS} {{\n"
                 "  %status = call i32 @PyErr_CheckSignals()\n  ret i32 %status\n}"
             )
+
+    def apart(self, content: Any, make: Callable[[str], str]) -> str:
+        """The name of the function for this part of another, the text of which `make` gives for it."""
+        if content not in self.parts:
+            self.parts[content] = name = f"part{len(self.parts)}"
+            self.functions.append(make(name))
+        return self.parts[content]
 
     def use_grow(self) -> None:
         """Declare the procedure that gives a buffer larger memory."""

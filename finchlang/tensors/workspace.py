@@ -166,7 +166,7 @@ class Workspace(Coordinates):
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         if count is not ONE:
             raise FinchError("type", self.OUTERMOST)
-        host.branch(compare("gt", host.get(store.taken), 0), lambda: self._merge(host, store, dims))
+        self._merge(host, store, dims)
         host.set(store.room, ZERO)
         host.store(store.ptr, ONE, host.get(store.stored))
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
@@ -195,10 +195,14 @@ class Workspace(Coordinates):
 
     def _merge(self, host: Host, store: Storage, dims: Dims) -> None:
         batch = self._batch(store, dims)
-        count = self.chosen.sort(host, batch)
-        self.chosen.merge(host, batch, count)
-        self.chosen.clear(host, batch)
-        host.set(store.taken, ZERO)
+
+        def merge() -> None:
+            count = self.chosen.sort(host, batch)
+            self.chosen.merge(host, batch, count)
+            self.chosen.clear(host, batch)
+            host.set(store.taken, ZERO)
+
+        host.branch(compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
     def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
         """Room for one entry more: the batch is merged if it is full, but for a workspace several entries
@@ -224,7 +228,7 @@ class Workspace(Coordinates):
             if not self.capacity:
                 host.set(store.limit, _capacity(taken, before, host.get(store.stored)))
 
-        host.branch(compare("ge", taken, room), full)
+        host.branch(compare("ge", taken, room), full, is_rare=True)
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
         """Room for a batch of so many entries."""
