@@ -151,6 +151,7 @@ OF_LEVELS: dict[str, tuple[str, np.ndarray]] = {
     "SparseBand": ("SparseBand(Element(0.0))", BLOCK),
     "SparseByteMap": ("SparseByteMap(Element(0.0))", SCATTERED),
     "SparseHash": ("SparseHash(Element(0.0))", SCATTERED),
+    "Workspace": ("Workspace(Element(0.0))", SCATTERED),
     "SparseCOO": ("SparseCOO{2}(Element(0.0))", UPPER),
     "Ragged": ("Dense(Ragged(Element(0.0)))", UPPER),
     "LowerTriangular": ("LowerTriangular(Element(0.0))", UPPER.T),
