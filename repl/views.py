@@ -71,11 +71,9 @@ class Explanations(Observer):
         yield from (("formats", f"`{name}`: {format}") for name, format in kernel.formats.items())
         yield from event.decisions
         yield from (("notes", str(note)) for note in kernel.notes)
-        for name, totals in kernel.signature.spans.items():
-            yield (
-                "call",
-                f"`{name}` has {' x '.join(map(sum_text, totals))} places: {choice(totals)}",
-            )
+        for name, (totals, _) in kernel.signature.spans.items():
+            places = " x ".join(map(sum_text, totals))
+            yield "call", f"`{name}` has {places} places: {choice(totals)}"
         yield from self.derived(event)
 
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:

@@ -13,7 +13,6 @@ from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordere
 from finchlang.normalize.workspace import Detour
 from finchlang.source import FinchError, Note
 from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
-from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level
 from finchlang.tensors.packed import Packed
@@ -115,11 +114,8 @@ class _Insertion:
         index = index_type(ordered)
         if not below.is_leaf:
             return [SparseHash(below, index, count)]
-        table: Level = SparseByteMap(below, index)
-        for _ in range(count - 1):
-            table = Dense(table)
-        listed = Workspace(Element(rest.fill), index, count)
-        return [table, listed] if count == 1 else [listed, table]
+        listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
+        return [SparseByteMap(below, index), listed] if count == 1 else [listed, flags]
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the

@@ -20,7 +20,7 @@ from finchlang.host.passes.undo_log import Log, UndoLog
 from finchlang.native.abi import Failure, Layout
 from finchlang.native.cache import key_of
 from finchlang.normalize import Format, Normalized
-from finchlang.run.spans import Sum, spans
+from finchlang.run.spans import Choice, spans
 from finchlang.source import FinchError, Note, Source, Span
 from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
 from finchlang.tensors.formats import parse_format
@@ -34,8 +34,7 @@ class Signature:
     """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
     the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
     tensors and workspaces that it writes, and `renewed` those of them that it makes anew; `notes` as
-    in `Normalized`, `spans` of the workspaces between two
-    formats of which sizes decide."""
+    in `Normalized`, `spans` of the workspaces between two formats of which sizes decide."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
@@ -44,7 +43,7 @@ class Signature:
     changed: frozenset[str]
     renewed: frozenset[str]
     notes: tuple[Note, ...]
-    spans: dict[str, tuple[Sum, ...]]
+    spans: dict[str, Choice]
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
         """The tensors' and the workspaces' formats, given those of the script's names."""
@@ -235,8 +234,8 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
     def types(names: list[str]) -> tuple[Type, ...]:
         return tuple([TYPES[name] for name in names])
 
-    def total(parts: list[Any]) -> Sum:
-        return tuple([tuple(part) for part in parts])
+    def tuples(thing: Any) -> Any:
+        return tuple(map(tuples, thing)) if isinstance(thing, list) else thing
 
     def span(numbers: list[int] | None) -> Span | None:
         if numbers is None:
@@ -255,7 +254,7 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
         frozenset(given["changed"]),
         frozenset(given["renewed"]),
         tuple([Note(message, span(place)) for message, place in given["notes"]]),
-        {name: tuple(map(total, totals)) for name, totals in given["spans"].items()},
+        {name: tuples(choice) for name, choice in given["spans"].items()},
     )
     layout = Layout(
         given["name"],

@@ -337,11 +337,11 @@ class KernelAtSite:
         """This kernel, or the one whose workspaces suit the sizes of these arguments."""
         kernel = self.kernel
         tensors, values = self._tensors(arguments), self._values(arguments)
-        shapes = {n: a[SHAPE] for n, a in zip(kernel.signature.tensors, tensors, strict=True)}
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
         stored = (array for a, is_written in read if not is_written for array in a[ARRAYS])
-        exchanged = to_exchange(kernel.signature.spans, shapes, numbers, stored)
+        given = dict(zip(kernel.signature.tensors, tensors, strict=True))
+        exchanged = to_exchange(kernel.signature.spans, given, numbers, stored)
         if not exchanged:
             return self
         if exchanged not in self._others:

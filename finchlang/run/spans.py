@@ -3,58 +3,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from finchlang.normalize import Normalized
-from finchlang.normalize.context import is_call
+from finchlang.normalize.context import is_call, reads, root
 from finchlang.normalize.shifts import length, terms
-from finchlang.syntax import Block, Declare, Define, Extent, Literal, Loop, Node, Sieve, Variable
+from finchlang.run.arguments import ARRAYS, SHAPE, Argument
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Declare,
+    Define,
+    Extent,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Variable,
+)
 
 #: a table of one mode may have so many places, or so many for each entry of the arrays of the tensors
 #: that the kernel reads: it is cleared by its list
 PLACES, PER_ENTRY = 1 << 22, 16
 
 #: One of several modes must have so many places, or nothing is gained, and at most so many, and so many
-#: for each entry. (With 8 a transpose takes as long either way, and sums of many terms a sixth.)
-LEAST, MOST, FEW = 1 << 10, 1 << 24, 8
+#: for each update that is expected. (With 16 sums and transposes take as long either way.)
+LEAST, MOST, FEW = 1 << 10, 1 << 23, 16
 
 #: A sum of multiples of: the size of a tensor in a mode, counted from 1; a number, of mode 0; and 1,
 #: which has no name.
 Sum = tuple[tuple[int, str, int], ...]
+#: the places in each mode of a workspace; and of its updates the sizes of the loops around, and what is
+#: read there; none where that is not known
+Choice = tuple[tuple[Sum, ...], tuple[tuple[tuple[Sum, ...], tuple[str, ...]], ...]]
 
 
-def spans(program: Node, normalized: Normalized) -> dict[str, tuple[Sum, ...]]:
+def spans(program: Node, normalized: Normalized) -> dict[str, Choice]:
     """How many places the workspaces of `program`, in normal form, that have two formats to choose from
     have in each mode, if that is known before it begins. Those of several modes that are declared
-    again and again are no tables, which are read in proportion to their places."""
-    sizes, found = _Sizes(), dict[str, tuple[Sum, ...]]()
+    again and again have no flags, which are read in proportion to their places."""
+    sizes, found, unknown = _Sizes(), dict[str, Choice](), set[str]()
+    copied: dict[str, str] = {}  # of transposed copies what they are of
 
-    def visit(node: Node, is_in_loop: bool) -> None:
+    def visit(node: Node, loops: tuple[Sum | None, ...]) -> None:
         match node:
             case Block(statements):
                 for s in statements:
-                    visit(s, is_in_loop)
+                    visit(s, loops)
             case Define(variable, value, body):
                 sizes.known[variable.name] = value
-                visit(body, is_in_loop)
-            case Loop(_, _, body):
-                visit(body, True)
+                visit(body, loops)
+            case Loop(_, extent, body):
+                visit(body, (*loops, sizes.extent(extent)))
             case Sieve(_, body):
-                visit(body, is_in_loop)
+                visit(body, loops)
             case Declare(tensor, _, dims):
                 totals = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
                 known = tuple([total for total in totals if total is not None])
                 is_choice = tensor.name in normalized.choices and len(known) == len(dims)
-                if is_choice and (len(dims) == 1 or not is_in_loop):
-                    found[tensor.name] = known
+                if is_choice and (len(dims) == 1 or not loops):
+                    found[tensor.name] = known, ()
+            case Assign(target, _, value):
+                update(node, root(target.tensor), loops)
+                if isinstance(value, Access):
+                    copied[str(root(target.tensor))] = str(root(value.tensor))
+
+    def update(node: Assign, name: str | None, loops: tuple[Sum | None, ...]) -> None:
+        if name in found:
+            read = tuple(copied.get(n, n) for n in reads(node) if n != name)
+            known = tuple([size for size in loops if size is not None])
+            if len(known) < len(loops) or not normalized.tensors.keys() >= {*read}:
+                unknown.add(name)
+            found[name] = found[name][0], (*found[name][1], (known, read))
 
     if normalized.choices:
-        visit(program, False)
-    return found
+        visit(program, ())
+    return {name: (c[0], ()) if name in unknown else c for name, c in found.items()}
 
 
 class _Sizes:
@@ -108,32 +137,39 @@ def choice(totals: tuple[Sum, ...]) -> str:
     """Between what formats their product decides, for people."""
     if len(totals) == 1:
         other = f"more than {PLACES}, and than {PER_ENTRY}"
-        usual, other = "a byte map", f"if {other} for each entry of what is read, a list"
-    else:
-        most = f"{LEAST} to {MOST}, and at most {FEW}"
-        usual, other = "a list", f"if {most} for each entry of what is read, a byte map"
-    return f"{usual}; {other}"
+        return f"a byte map; if {other} for each entry of what is read, a list"
+    most = f"{LEAST} to {MOST}, and at most {FEW}"
+    return f"a list; if {most} for each update that is expected, flags"
 
 
 def to_exchange(
-    spans: Mapping[str, tuple[Sum, ...]],
-    shapes: Mapping[str, Sequence[int]],
+    spans: Mapping[str, Choice],
+    given: Mapping[str, Argument],
     numbers: Mapping[str, int],
     stored: Iterable[np.ndarray],
 ) -> frozenset[str]:
-    """Which of the workspaces in `spans` had better have their second format, where the tensors have
-    these shapes, the numbers these values, and `stored` are the arrays of what is read."""
+    """Which of the workspaces in `spans` had better have their second format, where these tensors are
+    given, the numbers have these values, and `stored` are the arrays of what is read."""
 
     def value(factor: int, name: str, mode: int) -> int:
-        return factor * (shapes[name][mode - 1] if mode else numbers[name] if name else 1)
+        return factor * (given[name][SHAPE][mode - 1] if mode else numbers[name] if name else 1)
+
+    def product(totals: tuple[Sum, ...]) -> int:
+        return prod([sum([value(*part) for part in total]) for total in totals])
+
+    def density(name: str) -> float:
+        """The part of its places that a tensor stores; values are its last array."""
+        arrays, places = given[name][ARRAYS], prod(given[name][SHAPE])
+        return min(1.0, arrays[-1].size / places) if arrays and places else 1.0
 
     entries, found = sum([array.size for array in stored]), set()
-    for name, totals in spans.items():
-        places = prod([sum([value(*part) for part in total]) for total in totals])
+    for name, (totals, updates) in spans.items():
+        places = product(totals)
         if len(totals) == 1:
             is_other = places > max(PLACES, PER_ENTRY * entries)
         else:
-            is_other = LEAST <= places <= min(MOST, FEW * entries)
+            expected = [product(loops) * prod(map(density, read)) for loops, read in updates]
+            is_other = LEAST <= places <= min(MOST, FEW * sum(expected or [entries // 2]))
         if is_other:
             found.add(name)
     return frozenset(found)
