@@ -119,7 +119,8 @@ def two_levels(leaf: str) -> list[str]:
     found = []
     for text in TEXTS:
         modes = parse_format(text.format("Element(0.0)")).modes
-        if modes <= 2:
+        is_below = modes == 1 and not text.startswith("Workspace")  # which stands below none
+        if modes == 2 or is_below:
             found.append(text.format(leaf) if modes == 2 else f"Dense({text.format(leaf)})")
     return found
 

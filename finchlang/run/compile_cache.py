@@ -25,6 +25,7 @@ from finchlang.source import FinchError, Note, Source, Span
 from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.policies import POLICIES
 from finchlang.types import TYPES, Pair, Type
 from finchlang.walk import walk
 
@@ -144,7 +145,7 @@ def cache_key(
 ) -> CacheKey | None:
     """The key of a kernel, compiled as `choices` say; None if it has something in it that no key
     tells."""
-    if cache is None:
+    if cache is None or not all(map(_is_ours, map(type, POLICIES.values()))):
         return None
     sources: list[Source] = []
     try:
@@ -184,9 +185,13 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
+def _is_ours(kind: Any) -> bool:
+    return kind.__module__.startswith("finchlang.")
+
+
 @cache
 def _label(kind: Any) -> str:
-    if not kind.__module__.startswith("finchlang."):
+    if not _is_ours(kind):
         raise TypeError(f"{kind} is none of ours")  # its source is not in the key
     return f"{kind.__module__}.{kind.__qualname__}"
 
