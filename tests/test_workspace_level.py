@@ -20,6 +20,7 @@ from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.policies import POLICIES as KNOWN
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import type_of_dtype
 
 POLICIES = ["coord", "hash", "bucket", "flags"]
 LIST = "Dense(SparseList(Element(0.0)))"
@@ -318,3 +319,20 @@ def test_exhausted_memory_leaves_all_as_it_was(policy: str) -> None:
 
     ended = in_child(work)
     assert ended, ended.said
+
+
+@pytest.mark.parametrize("update", ["<<max>>=", "<<min>>=", "<<choose(0)>>="])
+@pytest.mark.parametrize(("leaf", "dtype"), [("0", np.uint64), ("Int8(0)", np.int64)])
+def test_values_wider_than_elements_are_not_merged(update: str, leaf: str, dtype: Any) -> None:
+    """The identity of the elements' type is none of theirs, and what is kept has their low bits."""
+    name = type_of_dtype(np.dtype(dtype))
+    values = Tensor.from_numpy(np.array([6, 300, 1, 256], dtype), f"Dense(Element({name}(0)))")
+    given = {"A": values, "I": tensor(np.array([1, 2, 1, 2]), "Dense(Element(0))")}
+    text = f"@declare(C, {leaf}, 1:3)\nfor p = _\nC[I[p]] {update} A[p]\nend"
+    found = [
+        result(text, given | {"C": Tensor(f"{level}(Element({leaf}))", 3)}).tolist()
+        for level in ("SparseHash", "Workspace{1}", "SparseList")
+    ]
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(FinchError, match="would change what"):
+        run(text, given | {"C": Tensor(f"Workspace{{1, coord, 2}}(Element({leaf}))", 3)})

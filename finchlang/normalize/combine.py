@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from finchlang.algebra import operator
 from finchlang.normalize.context import PLAIN, Context, root
+from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Node
 from finchlang.tensors.policies import POLICIES
 from finchlang.tensors.workspace import Workspace, identity, merging
 from finchlang.text.print import pretty
-from finchlang.types import Type
+from finchlang.types import Type, promote
 from finchlang.walk import walk
+
+#: operators whose low bits depend on the low bits of their operands only
+_MODULAR = frozenset(("+", "*", "&", "|", "xor", "initwrite", "overwrite"))
 
 
 def combine(program: Node, context: Context) -> None:
@@ -48,6 +52,10 @@ def _operator(updates: list[Assign], type: Type) -> Node | None:
         return None  # they may write to entries that are not made in this order
     if row.keeps_old and identity(row, type) is None:
         return None
+    if type.is_integer and row.name not in _MODULAR:  # of wider values it would see the low bits
+        values = [type_of(assign.value) for assign in updates]
+        if any(value is not None and promote(type, value) != type for value in values):
+            return None
     return op
 
 
