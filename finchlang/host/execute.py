@@ -215,20 +215,48 @@ class ExecutingHost:
         keys: Buffer,
         bound: Expr,
     ) -> None:
-        low, high, above = self.evaluate(start), self.evaluate(stop), self.evaluate(bound)
-        self.steps["sort_by"] += 1 + max(0, high - low)
+        table, above = self.arrays[keys], self.evaluate(bound)
+
+        def key(part: np.ndarray) -> np.ndarray:
+            if part.min() < 0 or part.max() >= len(table):
+                raise Bug(f"{numbers.name} are not all below {len(table)}")
+            own = table[part]
+            if own.min() < 0 or own.max() >= above:
+                raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
+            return own
+
+        self._sort_stably("sort_by", numbers, scratch, start, stop, key)
+
+    def sort_bits(
+        self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
+    ) -> None:
+        first, behind = self.evaluate(low), self.evaluate(high)
+
+        def key(part: np.ndarray) -> np.ndarray:
+            if not 0 <= first <= behind <= 63 or part.min() < 0 or part.max() >> behind:
+                raise Bug(f"{words.name} have other bits than from {first} to {behind}")
+            return part >> first
+
+        self._sort_stably("sort_bits", words, scratch, start, stop, key)
+
+    def _sort_stably(
+        self,
+        step: str,
+        buffer: Buffer,
+        scratch: Buffer,
+        start: Expr,
+        stop: Expr,
+        key: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
+        low, high = self.evaluate(start), self.evaluate(stop)
+        self.steps[step] += 1 + max(0, high - low)
         if low >= high:
             return
-        if low < 0 or high > min(len(self.arrays[numbers]), len(self.arrays[scratch])):
-            raise Bug(f"sort {numbers.name}[{low}:{high}] of {len(self.arrays[numbers])}")
-        part, table = self.arrays[numbers][low:high], self.arrays[keys]
-        if part.min() < 0 or part.max() >= len(table):
-            raise Bug(f"{numbers.name}[{low}:{high}] are not all below {len(table)}")
-        own = table[part]
-        if own.min() < 0 or own.max() >= above:
-            raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
-        part[:] = part[np.argsort(own, kind="stable")]
-        self.arrays[scratch][low:high] = 0
+        array, other = self.arrays[buffer], self.arrays[scratch]
+        if low < 0 or high > min(len(array), len(other)):
+            raise Bug(f"sort {buffer.name}[{low}:{high}] of {len(array)}")
+        array[low:high] = array[low:high][np.argsort(key(array[low:high]), kind="stable")]
+        other[low:high] = 0  # it is undefined
 
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
@@ -277,6 +305,8 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
             host.sort(buffer, start, stop)
         case ir.SortBy(buffer, scratch, start, stop, keys, bound):
             host.sort_by(buffer, scratch, start, stop, keys, bound)
+        case ir.SortBits(buffer, scratch, start, stop, low, high):
+            host.sort_bits(buffer, scratch, start, stop, low, high)
         case ir.Fail(kind, message, values, span):
             host.fail(kind, message, values, span)
         case _:

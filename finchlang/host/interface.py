@@ -80,6 +80,12 @@ class Host(Protocol):
         """Sort numbers[start .. stop - 1] by their keys, where n has keys[n] in 0..bound - 1, and
         equal ones stay in their order; `scratch`, with room for `stop`, is undefined afterwards."""
 
+    def sort_bits(
+        self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
+    ) -> None:
+        """Sort words[start .. stop - 1] (Int64, from 0 to 2^high - 1) by their bits from `low` on; those
+        that agree there stay in their order. `scratch` is as for `sort_by`."""
+
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:

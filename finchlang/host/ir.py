@@ -331,6 +331,22 @@ class SortBy(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
+class SortBits(Stmt):
+    """Sort buffer[start .. stop - 1] (Int64, from 0 to 2^high - 1) by the bits from `low` on; those that
+    agree there stay in their order. `scratch` is as for SortBy."""
+
+    buffer: Buffer
+    scratch: Buffer
+    start: Expr
+    stop: Expr
+    low: Expr
+    high: Expr
+
+
+AnySort = Sort | SortBy | SortBits
+
+
+@dataclass(frozen=True, slots=True)
 class Fail(Stmt):
     """Stop with an error of `kind`; `message` has a `{}` for each of `values`."""
 

@@ -132,6 +132,9 @@ class Listing:
                 arrays = f"{self.name(buffer)}, {self.name(scratch)}"
                 range, by = f"{self.expr(start)}, {self.expr(stop)}", self.name(keys)
                 return f"sort_by({arrays}, {range}, {by}, {self.expr(bound)})"
+            case ir.SortBits(buffer, scratch, start, stop, low, high):
+                args = ", ".join(self.expr(e) for e in (start, stop, low, high))
+                return f"sort_bits({self.name(buffer)}, {self.name(scratch)}, {args})"
             case ir.Search(variable, buffer, start, stop, key):
                 args = ", ".join(self.expr(e) for e in (start, stop, key))
                 result = f"{self.name(variable)}: {variable.type}"

@@ -140,6 +140,11 @@ class ResidualHost:
     ) -> None:
         self._emit(ir.SortBy(numbers, scratch, start, stop, keys, bound))
 
+    def sort_bits(
+        self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
+    ) -> None:
+        self._emit(ir.SortBits(words, scratch, start, stop, low, high))
+
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:

@@ -23,7 +23,7 @@ def check(residual: Residual) -> None:
     - every variable is bound exactly once, before it is used, and used only in its scope;
     - the arguments and results of operations have the types that OPS says;
     - conditions are Bool; indices, sizes and bounds are Int64; what is stored or set has the type
-      of the buffer or cell; Search, Sort and SortBy are on integers;
+      of the buffer or cell; Search and sorts are on integers;
     - every buffer is one of `residual.buffers`; a cell is set on every way to where it is read,
       output cells on every way to the end;
     - a Fail is of a known kind, with a `{}` for each value.
@@ -110,9 +110,7 @@ class _Checker:
         if self.known is not None and cell not in self.known:
             self.fail(f"{what} reads {cell}, which may not be set")
 
-    def range(
-        self, statement: ir.Fill | ir.Search | ir.Sort | ir.SortBy | ir.For, what: str
-    ) -> None:
+    def range(self, statement: ir.Fill | ir.Search | ir.AnySort | ir.For, what: str) -> None:
         self.expr(statement.start, Int64, f"the start of {what}")
         self.expr(statement.stop, Int64, f"the stop of {what}")
 
@@ -204,17 +202,30 @@ class _Checker:
                 self.integers(buffer)
                 self.range(statement, f"a sort of {buffer}")
             case ir.SortBy(buffer, scratch, _, _, keys, bound):
-                for array in (buffer, scratch, keys):
-                    self.integers(array)
-                if scratch.type is not buffer.type or len({buffer, scratch, keys}) < 3:
-                    self.fail(f"{scratch} is no scratch to sort {buffer} by {keys}")
-                self.range(statement, f"a sort of {buffer}")
+                self.integers(keys)
+                self.scratch(statement)
+                if keys in (buffer, scratch):
+                    self.fail(f"{buffer} is sorted by {keys}, which changes")
                 self.expr(bound, Int64, f"the bound of {keys}")
+            case ir.SortBits(buffer, _, _, _, low, high):
+                self.scratch(statement)
+                if buffer.type != Int64:
+                    self.fail(f"{buffer} is sorted by bits, but not Int64")
+                for bit in (low, high):
+                    self.expr(bit, Int64, f"a bit to sort {buffer} by")
             case ir.Fail(kind, message, values):
                 self.failure(kind, message, values)
                 self.known = None
             case _:
                 self.fail(f"unknown statement {statement!r}")
+
+    def scratch(self, statement: ir.SortBy | ir.SortBits) -> None:
+        buffer, scratch = statement.buffer, statement.scratch
+        self.integers(buffer)
+        self.integers(scratch)
+        if scratch.type is not buffer.type or scratch is buffer:
+            self.fail(f"{scratch} is no scratch to sort {buffer}")
+        self.range(statement, f"a sort of {buffer}")
 
     def integers(self, buffer: Buffer) -> None:
         self.buffer(buffer)

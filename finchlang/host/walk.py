@@ -19,6 +19,7 @@ from finchlang.host.ir import (
     Load,
     Op,
     Sort,
+    SortBits,
     SortBy,
     Stmt,
     Store,
@@ -75,7 +76,7 @@ def rewrite(code: Code, change: Callable[[Stmt], Iterable[Stmt]]) -> Code:
 
 def is_heavy(code: Code) -> bool:
     """Whether one run of `code` may take long: it has a loop, or works on a range."""
-    return any(isinstance(s, (While, For, Fill, Sort, SortBy)) for s in walk(code))
+    return any(isinstance(s, (While, For, Fill, Sort, SortBy, SortBits)) for s in walk(code))
 
 
 def touches(statement: Stmt, buffer: Buffer) -> bool:
@@ -93,7 +94,7 @@ def written(statement: Stmt) -> tuple[Buffer, ...]:
     match statement:
         case Store(buffer) | Fill(buffer) | Sort(buffer):
             return (buffer,)
-        case SortBy(buffer, scratch):
+        case SortBy(buffer, scratch) | SortBits(buffer, scratch):
             return buffer, scratch
     return ()
 
@@ -102,6 +103,8 @@ def arrays(statement: Stmt) -> tuple[Buffer, ...]:
     """The buffers that `statement` itself uses."""
     if isinstance(statement, SortBy):
         return statement.buffer, statement.scratch, statement.keys
+    if isinstance(statement, SortBits):
+        return statement.buffer, statement.scratch
     buffer = getattr(statement, "buffer", None)
     return () if buffer is None else (buffer,)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.host.ir import Buffer, Fail, Grow, Residual, Search, Sort, SortBy
+from finchlang.host.ir import AnySort, Buffer, Fail, Grow, Residual, Search
 from finchlang.host.passes.undo_log import UndoLog
 from finchlang.host.walk import walk, written
 from finchlang.native.library import procedure_name
@@ -89,7 +89,7 @@ def layout_of(residual: Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
 
     failures = (s for s in statements if isinstance(s, Fail))
-    called = (s for s in statements if isinstance(s, (Grow, Search, Sort, SortBy)))
+    called = (s for s in statements if isinstance(s, Grow | Search | AnySort))
     return Layout(
         residual.name,
         tuple(b.type for b in residual.buffers),

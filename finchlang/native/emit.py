@@ -153,7 +153,7 @@ class _Function(Apart):
                 self.emit_fill(statement)
             case ir.Search():
                 self.emit_search(statement)
-            case ir.Sort() | ir.SortBy():
+            case ir.Sort() | ir.SortBy() | ir.SortBits():
                 self.emit_sort(statement)
             case ir.Fail():
                 self.emit_fail(statement)
@@ -359,7 +359,7 @@ class _Function(Apart):
         at_first = f"[ {first}, %{before} ], [ {first}, %{probe} ]"
         self.bind(statement.variable, self.new(f"phi i64 {at_first}, [ {found}, %{far} ]"))
 
-    def emit_sort(self, statement: ir.Sort | ir.SortBy) -> None:
+    def emit_sort(self, statement: ir.AnySort) -> None:
         first, stop = self.value(statement.start), self.value(statement.stop)
         sort, end = self.labels("sort", "end")
         length = self.new(f"sub i64 {stop}, {first}")
@@ -373,6 +373,9 @@ class _Function(Apart):
         if isinstance(statement, ir.SortBy):
             arguments.append(f"i64 {self.value(statement.bound)}")
             arguments.append(f"i64 {self.room(statement.keys)}")
+        elif isinstance(statement, ir.SortBits):
+            arguments.append(f"i64 {self.value(statement.low)}")
+            arguments.append(f"i64 {self.value(statement.high)}")
         kinds = ", ".join(argument.split()[0] for argument in arguments)
         self.module.declare("i32", name, kinds, f"nounwind {effects}")
         status = self.new(f"call i32 @{name}({', '.join(arguments)})")

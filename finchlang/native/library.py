@@ -1,7 +1,7 @@
 """The procedures that native kernels call: what they are named, and those that are written in the
 host language itself.
 
-`search`, `sort` and `sortby` are compiled on their own, once for each type: with them inside, a kernel that
+`search` and those that sort are compiled on their own, once for each type: with them inside, a kernel that
 sorts would take 25 ms longer to compile. So is `grow`, which is LLVM's own text and would take 3 ms
 in each kernel that grows. `power` is small, and good to inline.
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import cache
 
 from finchlang.host.fold import const, op
-from finchlang.host.ir import Buffer, Expr, Grow, Residual, Search, Sort, SortBy
+from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
 from finchlang.host.residual import ResidualHost
-from finchlang.native.radix_sort import sort_by
+from finchlang.native.radix_sort import sort_bits, sort_by
 from finchlang.native.sorting import both, sort
 from finchlang.types import TYPES, Int32, Int64, Type
 
@@ -26,7 +26,7 @@ _WINDOW = 16
 GROW = "grow"
 
 
-def procedure_name(statement: Grow | Search | Sort | SortBy) -> str:
+def procedure_name(statement: Grow | Search | AnySort) -> str:
     """The name of the procedure that does what `statement` says; it is compiled on its own."""
     if isinstance(statement, Grow):
         return GROW
@@ -37,7 +37,7 @@ def procedure_name(statement: Grow | Search | Sort | SortBy) -> str:
 def procedure(name: str) -> Residual:
     """The procedure of a name that `procedure_name` gives, in the host language."""
     kind, *types = name.split("_")
-    make = {"search": search, "sort": sort, "sortby": sort_by}[kind]
+    make = {"search": search, "sort": sort, "sortby": sort_by, "sortbits": sort_bits}[kind]
     return make(*(TYPES[type] for type in types))
 
 

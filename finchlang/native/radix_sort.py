@@ -1,4 +1,4 @@
-"""The procedure that sorts numbers by keys that an array has for them, in the host language."""
+"""The procedures that sort by keys that an array has, or by bits, in the host language."""
 
 from __future__ import annotations
 
@@ -23,73 +23,100 @@ def sort_by(type: Type, key_type: Type) -> Residual:
     """`sortby(numbers, scratch, keys; start, stop, bound, room)`: as SortBy, for keys of which there
     are `room`.
 
-    What is in order already is left as it is. A short range is sorted by counting, another one digit
-    by digit, the lowest first, each pass from one array to the other; if their number is odd, the first
-    begins with a copy in `scratch`.
-
     Where a number and its key have room in 63 bits, the numbers are sorted with their keys above them,
     so that each key is looked for only once. Nanoseconds an entry, for 10^6 entries in any order by
     keys below 10^4: 8, with keys looked for in each loop 11; and below 10^6: 8 and 21.
     """
     host = ResidualHost()
-    numbers, scratch = Buffer("numbers", type), Buffer("scratch", type)
     keys = Buffer("keys", key_type)
-    names = ("start", "stop", "bound", "room")
-    start, stop, bound, room = (host.variable(name, Int64) for name in names)
-    counts, short = Buffer("counts", Int64), [Buffer(n, Int64) for n in ("own", "copy", "ranks")]
-    radix = _Radix(host, numbers, scratch, keys, counts, start, stop, bound)
+    start, stop = host.variable("start", Int64), host.variable("stop", Int64)
+    bound, room = host.variable("bound", Int64), host.variable("room", Int64)
+
+    def key(number: Expr) -> Expr:
+        return host.load(keys, cast(number, Int64), "key", Int64)
+
+    radix = _Radix(host, type, start, stop, key, sub(bound, 1))
 
     def sort_long() -> None:
-        radix.begin()
+        radix.choose_digits()
+        shift = sub(63, radix.bits)
+
+        def packed() -> None:
+            radix.sort(shift, lambda n: op("or", n, op("shl", key(n), shift)))
+
         if type == Int64:
-            fits = compare("eq", op("shr", sub(room, 1), radix.shift), 0)
-            host.branch(fits, lambda: radix.sort(True), lambda: radix.sort(False))
+            fits = compare("eq", op("shr", sub(room, 1), shift), 0)
+            host.branch(fits, packed, radix.sort)
         else:
-            radix.sort(False)
+            radix.sort()
 
-    def sort_short() -> None:
-        radix.sort_short(*short)
-
-    is_long = compare("gt", sub(stop, start), SHORT)
-    is_long = op("or", is_long, compare("gt", bound, const(2**62 // SHORT)))
-    host.branch(is_long, lambda: host.branch(radix.is_unsorted(), sort_long), sort_short)
-    scratches = ((counts, 1 << WIDEST), *((buffer, SHORT) for buffer in short))
-    given = start, stop, bound, room
+    radix.run(sort_long)
+    buffers = radix.numbers, radix.scratch, keys
+    inputs = start, stop, bound, room
     name = f"sortby_{type}_{key_type}"
-    return Residual(name, (numbers, scratch, keys), given, (), host.code(), scratches)
+    return Residual(name, buffers, inputs, (), host.code(), radix.scratches)
+
+
+@cache
+def sort_bits(type: Type) -> Residual:
+    """`sortbits(words, scratch; start, stop, low, high)`: as SortBits."""
+    host = ResidualHost()
+    start, stop = host.variable("start", Int64), host.variable("stop", Int64)
+    low, high = host.variable("low", Int64), host.variable("high", Int64)
+    highest = host.let(sub(op("shl", ONE, sub(high, low)), 1), "highest")
+    radix = _Radix(host, type, start, stop, lambda word: op("shr", word, low), highest)
+
+    def sort_long() -> None:
+        radix.choose_digits()
+        radix.sort(low)
+
+    radix.run(sort_long)
+    buffers, inputs = (radix.numbers, radix.scratch), (start, stop, low, high)
+    return Residual(f"sortbits_{type}", buffers, inputs, (), host.code(), radix.scratches)
 
 
 class _Radix:
-    """What is said of one sort: its arrays and range, and behind `begin` its digits."""
+    """A sort of the numbers from `start` to `stop` by their keys, up to `highest`, and behind
+    `choose_digits` by how many `passes`, each by a digit of `width` of their `bits`.
+
+    What is in order already is left as it is. A short range is sorted by counting, another one digit
+    by digit, the lowest first, each pass from one array to the other; if their number is odd, the first
+    begins with a copy in `scratch`.
+    """
 
     passes: Expr
     width: Expr
     bits: Expr
-    #: where a key stands in a number that has it
-    shift: Expr
 
     def __init__(
         self,
         host: ResidualHost,
-        numbers: Buffer,
-        scratch: Buffer,
-        keys: Buffer,
-        counts: Buffer,
+        type: Type,
         start: Expr,
         stop: Expr,
-        bound: Expr,
+        key: Callable[[Expr], Expr],
+        highest: Expr,
     ):
-        self.host, self.numbers, self.scratch = host, numbers, scratch
-        self.keys, self.counts = keys, counts
-        self.start, self.stop, self.highest = start, stop, sub(bound, 1)
+        self.host, self.start, self.stop = host, start, stop
+        self.key, self.highest = key, highest
+        self.numbers, self.scratch = Buffer("numbers", type), Buffer("scratch", type)
+        self.counts = Buffer("counts", Int64)
+        self.short = [Buffer(name, Int64) for name in ("own", "copy", "ranks")]
+        self.scratches = ((self.counts, 1 << WIDEST), *((buffer, SHORT) for buffer in self.short))
 
-    def key(self, number: Expr) -> Expr:
-        return self.host.load(self.keys, cast(number, Int64), "key", Int64)
+    def run(self, sort_long: Callable[[], None]) -> None:
+        is_long = compare("gt", sub(self.stop, self.start), SHORT)
+        is_long = op("or", is_long, compare("ge", self.highest, 2**62 // SHORT))
+        self.host.branch(
+            is_long,
+            lambda: self.host.branch(self._is_unsorted(), sort_long),
+            lambda: self._sort_short(*self.short),
+        )
 
-    def each(self, body: Callable[[Expr], None]) -> None:
+    def _each(self, body: Callable[[Expr], None]) -> None:
         self.host.count(self.start, sub(self.stop, 1), body)
 
-    def is_unsorted(self) -> Expr:
+    def _is_unsorted(self) -> Expr:
         """Whether the keys are out of order, looked at up to the first block where they are."""
         host, stop = self.host, self.stop
         low, descents = host.cell(self.start, "low"), host.cell(ZERO, "descents")
@@ -100,7 +127,7 @@ class _Radix:
             behind = host.let(op("min", add(first, BLOCK), stop), "behind")
 
             def look(i: Expr) -> None:
-                own = self.key(host.load(self.numbers, i))
+                own = host.let(self.key(host.load(self.numbers, i)), "own")
                 falls = compare("lt", own, host.get(before))
                 host.set(descents, add(host.get(descents), cast(falls, Int64)))
                 host.set(before, own)
@@ -115,7 +142,7 @@ class _Radix:
         host.loop(goes_on, block)
         return compare("gt", host.get(descents), 0)
 
-    def sort_short(self, own: Buffer, copy: Buffer, ranks: Buffer) -> None:
+    def _sort_short(self, own: Buffer, copy: Buffer, ranks: Buffer) -> None:
         """By the key, and then by the place among at most SHORT, which makes all different."""
         host, start = self.host, self.start
         count = sub(self.stop, start)
@@ -132,13 +159,11 @@ class _Radix:
         host.count(ZERO, sub(count, 1), pack)
         counting_sort(host, own, copy, ranks, ZERO, count)
         host.count(ZERO, sub(count, 1), place)
-        self.each(lambda i: host.store(self.numbers, i, host.load(self.scratch, i)))
+        self._each(lambda i: host.store(self.numbers, i, host.load(self.scratch, i)))
 
-    def begin(self) -> None:
-        """Choose the digits."""
+    def choose_digits(self) -> None:
         host = self.host
         self.bits = self._bits(self.highest)
-        self.shift = sub(63, self.bits)
         many = self._bits(sub(self.stop, self.start))
         widest = host.let(op("min", op("max", many, NARROWEST), WIDEST), "widest")
         passes = op("idiv", sub(add(self.bits, widest), 1), widest)
@@ -155,50 +180,53 @@ class _Radix:
         )
         return host.get(bits)
 
-    def sort(self, is_packed: bool) -> None:
-        """By all digits; `is_packed` with each number's key above it."""
+    def sort(self, shift: Expr | None = None, pack: Callable[[Expr], Expr] | None = None) -> None:
+        """By all digits, of keys that stand at the bit `shift` of the numbers, if it is given; there
+        `pack` puts them first, if they are to be taken off in the end."""
         host, numbers, scratch = self.host, self.numbers, self.scratch
-        own = host.let(sub(op("shl", ONE, self.shift), 1), "own")
         low = host.cell(ZERO, "low")
+        mask = host.let(sub(op("shl", ONE, self.width), 1), "mask")
 
         def move(target: Buffer) -> None:
             def one(i: Expr) -> None:
                 n = host.load(numbers, i, "n")
-                if is_packed:
-                    n = op("or", n, op("shl", self.key(n), self.shift))
-                host.store(target, i, n)
+                host.store(target, i, pack(n) if pack else n)
 
-            self.each(one)
+            self._each(one)
 
-        def digits(source: Buffer, target: Buffer) -> None:
+        def by_digit(source: Buffer, target: Buffer) -> None:
             at = host.get(low)
             up = host.let(add(at, self.width), "up")
-            shift = host.let(add(at, self.shift), "shift") if is_packed else at
-            mask = host.let(sub(op("shl", ONE, self.width), 1), "mask")
-            is_last = compare("ge", up, self.bits)
-            kept = host.let(op("select", is_last, own, const(-1)), "kept")
+            place_of_digit = at if shift is None else host.let(add(at, shift), "shift")
+            kept: Expr | None = None
+            if pack and shift is not None:
+                own = sub(op("shl", ONE, shift), 1)
+                is_last = compare("ge", up, self.bits)
+                kept = host.let(op("select", is_last, own, const(-1)), "kept")
 
-            def digit(n: Expr) -> Expr:
-                return op("and", op("shr", n if is_packed else self.key(n), shift), mask)
+            def digit(i: Expr) -> Expr:
+                n = host.load(source, i, "n")
+                return op(
+                    "and", op("shr", self.key(n) if shift is None else n, place_of_digit), mask
+                )
 
             def place(i: Expr, position: Expr) -> None:
                 n = host.load(source, i, "n")
-                host.store(target, position, op("and", n, kept) if is_packed else n)
+                host.store(target, position, n if kept is None else op("and", n, kept))
 
-            top = op("min", op("shr", self.highest, at), mask)
-            self._one_pass(top, lambda i: digit(host.load(source, i, "n")), place)
+            self._one_pass(op("min", op("shr", self.highest, at), mask), digit, place)
             host.set(low, up)
 
         def two_passes() -> None:
-            digits(numbers, scratch)
-            digits(scratch, numbers)
+            by_digit(numbers, scratch)
+            by_digit(scratch, numbers)
 
         def odd() -> None:
             move(scratch)
-            digits(scratch, numbers)
+            by_digit(scratch, numbers)
 
         def even() -> None:
-            if is_packed:
+            if pack:
                 move(numbers)
 
         host.branch(compare("eq", op("and", self.passes, 1), 1), odd, even)
@@ -222,7 +250,7 @@ class _Radix:
             place(i, position)
 
         host.fill(counts, ZERO, add(top, 1), ZERO)
-        self.each(number)
+        self._each(number)
         total = host.cell(self.start, "total")
 
         def begin(k: Expr) -> None:
@@ -231,4 +259,4 @@ class _Radix:
             host.set(total, add(so_far, count))
 
         host.count(ZERO, top, begin)
-        self.each(put)
+        self._each(put)

@@ -124,7 +124,19 @@ def uses(code: Code, variable: Var) -> list[Expr]:
 
 def _expressions(statement: Stmt) -> Iterator[Expr]:
     """The expressions that stand in `statement`, not those in the code nested in it."""
-    for name in ("expr", "index", "value", "condition", "start", "stop", "key", "size", "bound"):
+    for name in (
+        "expr",
+        "index",
+        "value",
+        "condition",
+        "start",
+        "stop",
+        "key",
+        "size",
+        "bound",
+        "low",
+        "high",
+    ):
         if isinstance(expr := getattr(statement, name, None), Expr):
             yield expr
     yield from getattr(statement, "values", ())

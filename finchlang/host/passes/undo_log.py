@@ -32,6 +32,7 @@ from finchlang.host.ir import (
     Op,
     Residual,
     Sort,
+    SortBits,
     SortBy,
     Stmt,
     Store,
@@ -165,7 +166,7 @@ def scattered(residual: Residual) -> list[Buffer]:
                     stored.add(buffer)
                 case Grow(buffer) if in_loop:
                     others.add(buffer)
-                case Sort() | SortBy():
+                case Sort() | SortBy() | SortBits():
                     others.update(written(statement))
                 case Fill(buffer) if in_loop or not in_branch:  # else it is for memory that is new
                     others.add(buffer)
