@@ -27,6 +27,7 @@ GOOD: list[Residual] = [
     library.search(Int32),
     library.sort(Int32),
     library.sort_by(Int64, Int32),
+    library.sort_bits(Int64),
     library.power(Int64),
 ]
 
@@ -38,7 +39,8 @@ def test_good_residuals_are_accepted(residual: Residual) -> None:
 
 x, y, c = Var("x", Int64), Var("y", Int64), Cell("c", Int64)
 data, floats = Buffer("data", Int32), Buffer("floats", Float64)
-more, wide = Buffer("more", Int32), Buffer("wide", Int64)
+more = Buffer("more", Int32)
+wide, wider = Buffer("wide", Int64), Buffer("wider", Int64)
 condition = Var("b", Bool)
 set_c, get_c = ir.Set(c, ONE), ir.Get(x, c)
 EMPTY = Code(())
@@ -79,7 +81,10 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
     ("floats is searched or sorted", [ir.SortBy(data, more, ZERO, ONE, floats, ONE)]),
     ("data is no scratch to sort data", [ir.SortBy(data, data, ZERO, ONE, more, ONE)]),
     ("data is no scratch to sort wide", [ir.SortBy(wide, data, ZERO, ONE, more, ONE)]),
-    ("by data", [ir.SortBy(data, more, ZERO, ONE, data, ONE)]),
+    ("data is sorted by data, which changes", [ir.SortBy(data, more, ZERO, ONE, data, ONE)]),
+    ("data is sorted by bits, but not Int64", [ir.SortBits(data, more, ZERO, ONE, ZERO, ONE)]),
+    ("data is no scratch to sort wide", [ir.SortBits(wide, data, ZERO, ONE, ZERO, ONE)]),
+    ("a bit to sort wide by is Bool", [ir.SortBits(wide, wider, ZERO, ONE, ZERO, TRUE)]),
     ("the bound of wide is Bool", [ir.SortBy(data, more, ZERO, ONE, wide, TRUE)]),
     ("the stop of a sort of data is Bool", [ir.SortBy(data, more, ZERO, TRUE, wide, ONE)]),
     ("unknown buffer other", [ir.SortBy(data, more, ZERO, ONE, Buffer("other", Int32), ONE)]),
@@ -99,7 +104,9 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
 @pytest.mark.parametrize("message, statements", BAD, ids=[f"{k}" for k in range(len(BAD))])
 def test_bad_residuals_are_refused(message: str, statements: list[ir.Stmt]) -> None:
     inputs = () if ir.Let(condition, TRUE).variable in _bound(statements) else (condition,)
-    residual = Residual("bad", (data, floats, more, wide), inputs, (), Code(tuple(statements)))
+    residual = Residual(
+        "bad", (data, floats, more, wide, wider), inputs, (), Code(tuple(statements))
+    )
     with pytest.raises(Bug) as caught:
         check(residual)
     assert message in str(caught.value) and "residual bad" in str(caught.value)

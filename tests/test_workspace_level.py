@@ -106,6 +106,30 @@ def test_scattered_updates(policy: str, update: str) -> None:
         assert scatter(update, modes, leaves[modes], format, modes, native=native) == expected
 
 
+@pytest.mark.parametrize("policy", ["coord", "hash", "bucket"])
+@pytest.mark.parametrize("sizes", [(300, 400), (2**40, 2**21)], ids=["words", "numbers"])
+@pytest.mark.parametrize("new, again", [(6000, 0), (5000, 9000), (0, 9000), (70_000, 9000)])
+def test_batches_of_any_capacity(
+    policy: str, sizes: tuple[int, int], new: int, again: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches that are not merged at first, as all places are new; then they are."""
+    monkeypatch.setattr("finchlang.tensors.workspace.MANY", 2**14)
+    rng = np.random.default_rng(new)
+    places = np.concatenate([rng.permutation(300 * 400)[:new], rng.integers(0, 500, again)])
+    first, second = places % 300 + 1, places // 300 + 1
+    values = rng.integers(1, 9, len(places))
+    s = Session()
+    s["I"], s["J"], s["X"] = first, second, values
+    s.run(f"W = Tensor(Workspace{{2, {policy}}}(Element(0)), {sizes[0]}, {sizes[1]})")
+    s.run("@finch begin\nW .= 0\nfor p = _\nW[I[p], J[p]] += X[p]\nend\nend")
+    (i, j), entries = s["W"].entries()
+    sums = np.zeros(300 * 400, np.int64)
+    np.add.at(sums, places, values)
+    expected = np.flatnonzero(sums)
+    np.testing.assert_array_equal(j * 300 + i, expected)
+    np.testing.assert_array_equal(entries, sums[expected])
+
+
 def test_what_cannot_be_merged_grows() -> None:
     for policy in ("", ", hash", ", bucket", ", flags"):
         for leaf in ("Element(2)", "Element(2.0)"):

@@ -11,7 +11,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.policies.coord import Coord
 from finchlang.tensors.policies.hash import Hash
-from finchlang.tensors.policies.policy import Arrays, Batch, Policy
+from finchlang.tensors.policies.policy import Arrays, Batch, Order
 from finchlang.types import Int64
 
 
@@ -20,8 +20,8 @@ class RowHash(Hash):
 
     name: ClassVar[str] = "rowhash"
 
-    def sort(self, host: Host, batch: Batch) -> Expr:
-        return Policy.sort(self, host, batch)
+    def sort(self, host: Host, batch: Batch) -> Order:
+        return Order(batch.sort_numbers(host))
 
 
 class ExpandSortCompress(Coord):
@@ -30,8 +30,8 @@ class ExpandSortCompress(Coord):
     name: ClassVar[str] = "esc"
     combines: ClassVar[bool] = True
 
-    def sort(self, host: Host, batch: Batch) -> Expr:
-        count, number, values = super().sort(host, batch), batch.store.number, batch.store.acc_val
+    def sort(self, host: Host, batch: Batch) -> Order:
+        count, number, values = batch.sort_numbers(host), batch.store.number, batch.store.acc_val
         last = host.cell(const(-1), "last")
 
         def compress(k: Expr) -> None:
@@ -59,7 +59,7 @@ class ExpandSortCompress(Coord):
             host.branch(host.get(same), combine, keep)
 
         host.count(ZERO, sub(count, 1), compress)
-        return host.let(add(host.get(last), 1), "count", lower=ZERO)
+        return Order(host.let(add(host.get(last), 1), "count", lower=ZERO))
 
 
 class Heap(Coord):
@@ -83,7 +83,7 @@ class Heap(Coord):
             less = op("or", compare("lt", i, j), same)
         return less
 
-    def sort(self, host: Host, batch: Batch) -> Expr:
+    def sort(self, host: Host, batch: Batch) -> Order:
         """Push all that there are, then pop them."""
         number, heap, size = batch.store.number, batch.store.heap, host.cell(ZERO, "size")
 
@@ -153,7 +153,7 @@ class Heap(Coord):
         count = batch.list_set(host)
         host.count(ZERO, sub(count, 1), push)
         host.count(ZERO, sub(count, 1), pop)
-        return count
+        return Order(count)
 
 
 TABLE2 = (RowHash(), ExpandSortCompress(), Heap())

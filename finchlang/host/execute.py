@@ -233,9 +233,9 @@ class ExecutingHost:
         first, behind = self.evaluate(low), self.evaluate(high)
 
         def key(part: np.ndarray) -> np.ndarray:
-            if not 0 <= first <= behind <= 63 or part.min() < 0 or part.max() >> behind:
-                raise Bug(f"{words.name} have other bits than from {first} to {behind}")
-            return part >> first
+            if not 0 <= first <= behind <= 63:
+                raise Bug(f"a sort by the bits {first} to {behind}")
+            return (part >> first) & ((1 << (behind - first)) - 1)
 
         self._sort_stably("sort_bits", words, scratch, start, stop, key)
 

@@ -83,8 +83,8 @@ class Host(Protocol):
     def sort_bits(
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:
-        """Sort words[start .. stop - 1] (Int64, from 0 to 2^high - 1) by their bits from `low` on; those
-        that agree there stay in their order. `scratch` is as for `sort_by`."""
+        """Sort words[start .. stop - 1] (Int64) by their bits from `low` up to, not including, `high`,
+        which is below 64; those that agree there stay in their order; `scratch` as in `sort_by`."""
 
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None

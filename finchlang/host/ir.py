@@ -332,8 +332,8 @@ class SortBy(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class SortBits(Stmt):
-    """Sort buffer[start .. stop - 1] (Int64, from 0 to 2^high - 1) by the bits from `low` on; those that
-    agree there stay in their order. `scratch` is as for SortBy."""
+    """Sort buffer[start .. stop - 1] (Int64) by the bits from `low` up to, not including, `high`,
+    which is below 64; those that agree there stay in their order. `scratch` is as for SortBy."""
 
     buffer: Buffer
     scratch: Buffer

@@ -5,7 +5,8 @@ rarely that it costs nothing.
   quarter of a millisecond to a few pass between two looks; its steps count nothing.
 - An innermost counted loop runs in chunks of 2^20 iterations, with nothing but the body inside. One
   in another loop that reads or writes an array at each step, as over the entries of a row, cannot be
-  very long and has no chunks: they would make SpMV with 10 entries in a row 1.2 times slower.
+  very long and has no chunks: they would make SpMV with 10 entries in a row 1.2 times slower. (In
+  procedures, which sort all there is, it has.)
 - Other loops take the work done inside them from a budget of 2^20 steps, and look when it is used up.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from finchlang.host.bits import below_64, bit_length
 from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.ir import Buffer, Expr, Residual
 from finchlang.host.residual import ResidualHost
@@ -39,7 +40,7 @@ def sort_by(type: Type, key_type: Type) -> Residual:
 
     def sort_long() -> None:
         radix.choose_digits()
-        shift = sub(63, radix.bits)
+        shift = host.let(below_64(sub(63, radix.bits)), "shift")
 
         def packed() -> None:
             radix.sort(shift, lambda n: op("or", n, op("shl", key(n), shift)))
@@ -64,11 +65,16 @@ def sort_bits(type: Type) -> Residual:
     start, stop = host.variable("start", Int64), host.variable("stop", Int64)
     low, high = host.variable("low", Int64), host.variable("high", Int64)
     highest = host.let(sub(op("shl", ONE, sub(high, low)), 1), "highest")
-    radix = _Radix(host, type, start, stop, lambda word: op("shr", word, low), highest)
+    shift = host.let(below_64(low), "shift")
+
+    def key(word: Expr) -> Expr:
+        return op("and", op("shr", word, shift), highest)
+
+    radix = _Radix(host, type, start, stop, key, highest)
 
     def sort_long() -> None:
         radix.choose_digits()
-        radix.sort(low)
+        radix.sort(shift)
 
     radix.run(sort_long)
     buffers, inputs = (radix.numbers, radix.scratch), (start, stop, low, high)
@@ -163,29 +169,19 @@ class _Radix:
 
     def choose_digits(self) -> None:
         host = self.host
-        self.bits = self._bits(self.highest)
-        many = self._bits(sub(self.stop, self.start))
+        self.bits = bit_length(host, self.highest)
+        many = bit_length(host, sub(self.stop, self.start))
         widest = host.let(op("min", op("max", many, NARROWEST), WIDEST), "widest")
         passes = op("idiv", sub(add(self.bits, widest), 1), widest)
         self.passes = host.let(op("max", passes, 1), "passes")
         width = op("idiv", sub(add(self.bits, self.passes), 1), self.passes)
         self.width = host.let(width, "width")
 
-    def _bits(self, number: Expr) -> Expr:
-        """How many bits `number` has."""
-        host, bits = self.host, self.host.cell(ZERO, "bits")
-        host.loop(
-            lambda: compare("gt", op("shr", number, host.get(bits)), 0),
-            lambda: host.set(bits, add(host.get(bits), 1)),
-        )
-        return host.get(bits)
-
     def sort(self, shift: Expr | None = None, pack: Callable[[Expr], Expr] | None = None) -> None:
         """By all digits, of keys that stand at the bit `shift` of the numbers, if it is given; there
         `pack` puts them first, if they are to be taken off in the end."""
         host, numbers, scratch = self.host, self.numbers, self.scratch
         low = host.cell(ZERO, "low")
-        mask = host.let(sub(op("shl", ONE, self.width), 1), "mask")
 
         def move(target: Buffer) -> None:
             def one(i: Expr) -> None:
@@ -197,7 +193,9 @@ class _Radix:
         def by_digit(source: Buffer, target: Buffer) -> None:
             at = host.get(low)
             up = host.let(add(at, self.width), "up")
-            place_of_digit = at if shift is None else host.let(add(at, shift), "shift")
+            by = host.let(below_64(at if shift is None else add(at, shift)), "by")
+            bits = op("min", self.width, sub(self.bits, at))
+            mask = host.let(sub(op("shl", ONE, below_64(bits)), 1), "mask")
             kept: Expr | None = None
             if pack and shift is not None:
                 own = sub(op("shl", ONE, shift), 1)
@@ -206,9 +204,8 @@ class _Radix:
 
             def digit(i: Expr) -> Expr:
                 n = host.load(source, i, "n")
-                return op(
-                    "and", op("shr", self.key(n) if shift is None else n, place_of_digit), mask
-                )
+                key = self.key(n) if shift is None else n
+                return op("and", op("shr", key, by), mask)
 
             def place(i: Expr, position: Expr) -> None:
                 n = host.load(source, i, "n")

@@ -35,10 +35,12 @@ from finchlang.types import Float64, Int64, Pair, Type
 
 #: how many places can be numbered
 _MOST_PLACES = 2**62
-#: The capacity of a batch, if none is given: of the first, and the least. After a batch of which 7 in
-#: 8 entries were new it is LARGE times what is stored, if that are MANY at most; if half were new,
-#: it is that number, else the half of it. Memory is taken only as a batch is filled.
-FIRST, LARGE, MANY = 4096, 8, 2**20
+#: The capacity of a batch, if none is given: of the first, and the least. As long as nothing is stored
+#: and 7 in 8 entries are new, a batch is not merged, but may have WIDER times as many, up to MANY. After
+#: one that was merged, of which as many were new, it is LARGE times what is stored, if that are MANY
+#: at most; if half were new, it is that number, else the half of it. Memory is taken only as a
+#: batch is filled. (A batch that is not merged saves 3 to 5 ns an entry.)
+FIRST, WIDER, LARGE, MANY = 4096, 16, 8, 2**20
 _FIRST_ROOM = 16
 
 
@@ -166,6 +168,7 @@ class Workspace(Coordinates):
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         if count is not ONE:
             raise FinchError("type", self.OUTERMOST)
+        host.set(store.limit, const(MANY))
         self._merge(host, store, dims)
         host.set(store.room, ZERO)
         host.store(store.ptr, ONE, host.get(store.stored))
@@ -194,13 +197,27 @@ class Workspace(Coordinates):
     # ------------------------------------------------------------------ batches
 
     def _merge(self, host: Host, store: Storage, dims: Dims) -> None:
-        batch = self._batch(store, dims)
+        """Merge what the batch has, or let it have more entries, if it may and they are mostly new."""
 
         def merge() -> None:
-            count = self.chosen.sort(host, batch)
-            self.chosen.merge(host, batch, count)
-            self.chosen.clear(host, batch)
-            host.set(store.taken, ZERO)
+            batch, chosen = self._batch(store, dims), self.chosen
+            taken, stored, limit = (host.get(c) for c in (store.taken, store.stored, store.limit))
+            order = chosen.sort(host, batch)
+
+            def finish() -> None:
+                chosen.merge(host, batch, order)
+                chosen.clear(host, batch)
+                host.set(store.taken, ZERO)
+                if not self.capacity:
+                    host.set(store.limit, _capacity(taken, stored, host.get(store.stored)))
+
+            if self.capacity:
+                finish()
+                return
+            is_first = op("and", compare("eq", stored, 0), compare("lt", limit, MANY))
+            is_new = compare("ge", mul(order.places(host, batch), 8), mul(taken, 7))
+            wider = minimum(mul(limit, WIDER), MANY)
+            host.branch(op("and", is_first, is_new), lambda: host.set(store.limit, wider), finish)
 
         host.branch(compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
@@ -215,18 +232,12 @@ class Workspace(Coordinates):
             self._grow(host, self._batch(store, dims), below)
 
         def full() -> None:
-            if self.operator is None:
-                grow()
-                return
-            is_last = compare("ge", taken, host.get(store.limit))
-            is_alone = compare("eq", host.get(store.open), 0)
-            host.branch(op("and", is_last, is_alone), merge, grow)
-
-        def merge() -> None:
-            before = host.get(store.stored)
-            self._merge(host, store, dims)
-            if not self.capacity:
-                host.set(store.limit, _capacity(taken, before, host.get(store.stored)))
+            if self.operator is not None:
+                is_last = compare("ge", taken, host.get(store.limit))
+                is_alone = compare("eq", host.get(store.open), 0)
+                is_full = op("and", is_last, is_alone)
+                host.branch(is_full, lambda: self._merge(host, store, dims))
+            host.branch(compare("ge", host.get(store.taken), room), grow)
 
         host.branch(compare("ge", taken, room), full, is_rare=True)
 

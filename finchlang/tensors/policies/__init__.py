@@ -7,9 +7,9 @@ from finchlang.tensors.policies.bucket import Bucket
 from finchlang.tensors.policies.coord import Coord
 from finchlang.tensors.policies.flags import Flags
 from finchlang.tensors.policies.hash import Hash
-from finchlang.tensors.policies.policy import Batch, Policy, merge
+from finchlang.tensors.policies.policy import Batch, Order, Policy
 
-__all__ = ["DEFAULTS", "POLICIES", "Batch", "Policy", "merge"]
+__all__ = ["DEFAULTS", "POLICIES", "Batch", "Order", "Policy"]
 
 POLICIES: dict[str, Policy] = {p.name: p for p in (Coord(), Hash(), Bucket(), Flags())}
 #: the policy where none is named: if batches can be merged, and if not

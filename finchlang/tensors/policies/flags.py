@@ -9,7 +9,7 @@ from finchlang.host.fold import FALSE, TRUE, ZERO, add, cast, const, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.tensors.level import UPDATE, Fiber
-from finchlang.tensors.policies.policy import Arrays, Batch, Policy
+from finchlang.tensors.policies.policy import Arrays, Batch, Order, Policy
 from finchlang.types import Bool, Int64
 
 
@@ -65,23 +65,24 @@ class Flags(Policy):
     def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
         host.store(batch.store.flag, e, TRUE)
 
-    def sort(self, host: Host, batch: Batch) -> Expr:
+    def sort(self, host: Host, batch: Batch) -> Order:
         count = host.cell(ZERO, "count")
 
         def look(e: Expr) -> None:
             host.set(count, add(host.get(count), self._is_set(host, batch, e)))
 
         host.count(ZERO, sub(host.get(batch.store.taken), 1), look, "e")
-        return host.get(count, lower=ZERO)
+        return Order(host.get(count, lower=ZERO))
 
     def _is_set(self, host: Host, batch: Batch, e: Expr) -> Expr:
         """1 or 0."""
         return cast(host.load(batch.store.flag, e, "set"), Int64)
 
-    def merge(self, host: Host, batch: Batch, count: Expr) -> None:
+    def merge(self, host: Host, batch: Batch, order: Order) -> None:
         """List what is set, and bring its values together; what is written is not behind what is still to
         be read."""
         store, to, value = batch.store, host.cell(ZERO, "to"), batch.store.child.val
+        count = order.count
         for array in batch.stored:
             host.grow(array, add(count, 1))  # one more is written, and not counted
 

@@ -61,13 +61,5 @@ class Hash(Policy):
         host.store(store.tbl, at, hash_table.EMPTY)
         host.store(store.tbl, add(at, 1), hash_table.EMPTY)
 
-    def sort(self, host: Host, batch: Batch) -> Expr:
-        count = batch.list_set(host)
-        places = batch.sizes[0]
-        for size in batch.sizes[1:]:
-            places = mul(places, size)
-        batch.sort(host, count, batch.store.key, host.let(places, "places"))
-        return count
-
     def clear(self, host: Host, batch: Batch) -> None:
         hash_table.resize(host, batch.store, host.load(batch.store.slots, ZERO, "slots"))

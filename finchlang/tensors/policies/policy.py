@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from finchlang.algebra import Operator
-from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, op, sub
+from finchlang.host.bits import below_64, bit_length
+from finchlang.host.fold import FALSE, ONE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax import Literal
 from finchlang.tensors.level import UPDATE, Fiber, Storage
 from finchlang.types import Int64, Type
 
+#: so many bits, and a sign, have room in what `number` has of an entry
+_WORD = 62
 #: arrays of a level, as in `Level.arrays`
 Arrays = tuple[tuple[str, Type | None], ...]
 
@@ -57,23 +61,64 @@ class Batch:
             return new
         return cast(row.build(old, new), new.type)
 
-    def list_set(self, host: Host) -> Expr:
-        """Put the numbers of the entries that are set in `number`, ascending; gives how many."""
+    def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
+        """Put the numbers of the entries that are set in `number`, ascending, or what `content` makes of
+        them; gives how many there are."""
         found = host.cell(ZERO, "found")
 
         def entry(e: Expr) -> None:
             n = host.get(found, lower=ZERO)
-            host.store(self.store.number, n, e)
+            host.store(self.store.number, n, content(e))
             is_set = compare("ge", host.load(self.coordinates[0], e, "i", Int64), 0)
             host.set(found, op("select", is_set, add(n, 1), n))
 
         host.count(ZERO, sub(host.get(self.store.taken), 1), entry, "e")
         return host.get(found, lower=ZERO)
 
-    def sort(self, host: Host, count: Expr, keys: Buffer, bound: Expr) -> None:
-        """Sort the first `count` numbers by the keys of their entries, which are below `bound`; those of
-        equal keys stay in order."""
-        host.sort_by(self.store.number, self.store.scratch, ZERO, count, keys, bound)
+    def sort_numbers(self, host: Host) -> Expr:
+        """Put the numbers of the entries that are set in `number`, sorted by their last coordinates, then
+        by those before and so on, those of one place in the order of insertion; gives how many."""
+        count, store = self.list_set(host), self.store
+        for keys, size in zip(self.coordinates, self.sizes, strict=True):
+            host.sort_by(store.number, store.scratch, ZERO, count, keys, size)
+        return count
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `number` has of the `count` entries that are set, in order: the number of each. If `fits`
+    holds its place stands above that, each coordinate at one of the bits `at`, the last mode's
+    highest: so there is no looking here and there for places."""
+
+    count: Expr
+    fits: Expr = FALSE
+    at: tuple[Expr, ...] = ()
+
+    def places(self, host: Host, batch: Batch) -> Expr:
+        """How many places there are at least."""
+        places = host.cell(ZERO, "places")
+
+        def look(k: Expr) -> None:
+            both = (host.load(batch.store.number, at, "word") for at in (k, sub(k, 1)))
+            one, other = (op("shr", word, below_64(self.at[0])) for word in both)
+            host.set(places, add(host.get(places), cast(compare("ne", one, other), Int64)))
+
+        host.branch(self.fits, lambda: host.count(ONE, sub(self.count, 1), look, "k"))
+        return host.get(places)
+
+    def entry(self, word: Expr) -> Expr:
+        """The number of an entry in a word."""
+        return _below(word, self.at[0])
+
+    def place(self, word: Expr) -> list[Expr]:
+        """The coordinates of an entry in a word."""
+        above = [op("shr", word, below_64(at)) for at in self.at]
+        widths = map(sub, self.at[1:], self.at)
+        return [*map(_below, above, widths), above[-1]]
+
+
+def _below(word: Expr, bit: Expr) -> Expr:
+    return op("and", word, sub(op("shl", ONE, below_64(bit)), 1))
 
 
 class Policy:
@@ -116,40 +161,52 @@ class Policy:
     def forget(self, host: Host, batch: Batch, e: Expr) -> None:
         """The last entry, e, is no more, as nothing was written to it."""
 
-    def sort(self, host: Host, batch: Batch) -> Expr:
-        """Put the numbers of the entries that are set in `number`, sorted by their last coordinates, then
-        by those before and so on, those of one place in the order of insertion; gives how many."""
-        count = batch.list_set(host)
-        for keys, size in zip(batch.coordinates, batch.sizes, strict=True):
-            batch.sort(host, count, keys, size)
-        return count
+    def sort(self, host: Host, batch: Batch) -> Order:
+        """The order of the entries that are set by their last coordinates, then by those before and so
+        on; those of one place are in the order of insertion."""
+        at = [bit_length(host, sub(host.get(batch.store.taken), 1))]
+        for size in batch.sizes:
+            at.append(host.let(add(at[-1], bit_length(host, sub(size, 1))), "at"))
+        fits = host.let(compare("le", at[-1], _WORD), "fits")
+        count, number = host.cell(ZERO, "count"), batch.store.number
 
-    def merge(self, host: Host, batch: Batch, count: Expr) -> None:
-        """Merge the `count` entries that are sorted into those stored."""
-        merge(host, batch, count, self.combines)
+        def word(e: Expr) -> Expr:
+            for i, bit in zip(batch.place(host, e), at, strict=False):
+                e = op("or", e, op("shl", i, below_64(bit)))
+            return e
+
+        def by_words() -> None:
+            found = batch.list_set(host, word)
+            for low, high in pairwise(at):
+                host.sort_bits(number, batch.store.scratch, ZERO, found, low, high)
+            host.set(count, found)
+
+        host.branch(fits, by_words, lambda: host.set(count, batch.sort_numbers(host)))
+        return Order(host.get(count, lower=ZERO), fits, tuple(at[:-1]))
+
+    def merge(self, host: Host, batch: Batch, order: Order) -> None:
+        """Merge the entries that are sorted into those stored."""
+        _Merging(host, batch, order).run(self.combines)
 
     def clear(self, host: Host, batch: Batch) -> None:
         """The batch was merged and is empty: `taken` says still how many there were."""
 
 
-def merge(host: Host, batch: Batch, count: Expr, is_combined: bool) -> None:
-    """Merge the `count` entries that `number` has sorted into those stored. Those of one place are
-    combined in this order, unless that was done when they were inserted (`is_combined`).
+class _Merging:
+    """Of `count` entries with those stored, up to `end`. Those of one place are combined in their order,
+    unless that was done when they were inserted. `all` and `own` are the arrays of those stored and
+    of the batch: coordinates, then values.
 
     There is no second array to merge into: what is stored goes to the end of the room for all of both,
     from where it is read as it is written again, with what is new, from the beginning; what is
     written is always behind what is still to be read. What is new is brought in order at the
     beginning, and if anything was stored goes back to the batch's own arrays, as it is read there
-    one by one, and not here and there."""
-    _Merging(host, batch, count).run(is_combined)
+    one by one, and not here and there.
+    """
 
-
-class _Merging:
-    """Of `count` entries with those stored, up to `end`. `all` and `own` are the arrays of those stored
-    and of the batch: coordinates, then values."""
-
-    def __init__(self, host: Host, batch: Batch, count: Expr):
-        self.host, self.batch, self.count = host, batch, count
+    def __init__(self, host: Host, batch: Batch, order: Order):
+        self.host, self.batch, self.order = host, batch, order
+        self.count = count = order.count
         self.stored = host.get(batch.store.stored, lower=ZERO)
         self.end = host.let(add(self.stored, count), "end")
         leaf = batch.store.child
@@ -195,19 +252,22 @@ class _Merging:
     def arrange(self, is_combined: bool) -> Expr:
         """Bring the entries in order, each place once; gives how many there are."""
         host, number = self.host, self.batch.store.number
-
-        def entry(k: Expr) -> tuple[list[Expr], Expr]:
-            return self.load(self.own, host.load(number, k, "e", lower=ZERO))
-
-        if is_combined:
-            self.each(self.count, lambda k: self.store(self.all, k, *entry(k)))
-            return self.count
         to = host.cell(const(-1), "to")
         last = [host.cell(const(-1), "last") for _ in self.own[:-1]]
         content = host.cell(const(self.fill.value, self.own[-1].type), "value")
 
-        def meet(k: Expr) -> None:
-            place, value = entry(k)
+        def by_number(k: Expr) -> tuple[list[Expr], Expr]:
+            return self.load(self.own, host.load(number, k, "e", lower=ZERO))
+
+        def by_word(k: Expr) -> tuple[list[Expr], Expr]:
+            place = self.order.place(host.load(number, k, "word", lower=ZERO))
+            return [host.let(i, "i") for i in place], host.load(self.all[-1], k, "val")
+
+        def value(k: Expr) -> None:
+            e = self.order.entry(host.load(number, k, "word", lower=ZERO))
+            host.store(self.all[-1], k, host.load(self.own[-1], e, "val"))
+
+        def meet(place: list[Expr], value: Expr) -> None:
             same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
             both = op("select", same, self.batch.combined(host.get(content), value), value)
             for cell, now in zip((*last, content), (*place, both), strict=True):
@@ -215,8 +275,19 @@ class _Merging:
             host.set(to, add(host.get(to), op("select", same, ZERO, ONE)))
             self.store(self.all, host.get(to, lower=ZERO), place, host.get(content))
 
-        self.each(self.count, meet)
-        return host.let(add(host.get(to), 1), "new", lower=ZERO)
+        def bring(entry: Callable[[Expr], tuple[list[Expr], Expr]]) -> None:
+            if is_combined:
+                self.each(self.count, lambda k: self.store(self.all, k, *entry(k)))
+            else:
+                self.each(self.count, lambda k: meet(*entry(k)))
+
+        def by_words() -> None:
+            """Values first, as so many are looked for at a time as can be."""
+            self.each(self.count, value)
+            bring(by_word)
+
+        host.branch(self.order.fits, by_words, lambda: bring(by_number))
+        return self.count if is_combined else host.let(add(host.get(to), 1), "new", lower=ZERO)
 
     def settle(self, new: Expr) -> None:
         """Nothing was stored: what is in order is all."""
