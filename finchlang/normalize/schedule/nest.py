@@ -23,7 +23,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.text.print import pretty
-from finchlang.walk import map_children, replace, walk
+from finchlang.walk import children, map_children, replace, walk
 
 _HEADERS = (Loop, Sieve, Define)
 
@@ -124,21 +124,28 @@ def rewrite_nest(
     for name, node in zip(wanted, names, strict=True):
         if wanted.count(name) > 1:
             raise FinchError("type", f"`{name}` is there twice", node.span)
-    found: list[tuple[Loop, ...]] = []
+    found: list[tuple[Node, Nest, tuple[Loop, ...]]] = []
 
-    def visit(node: Node) -> Node:
+    def search(node: Node) -> None:
         if isinstance(node, Loop) and context.written(node.index.name) in wanted:
             nest = nest_of(node)
             loops = [loop for loop in nest.loops if context.written(loop.index.name) in wanted]
             by_name = {context.written(loop.index.name): loop for loop in loops}
             if len(by_name) == len(wanted) == len(loops):
-                found.append(tuple(by_name[name] for name in wanted))
-                return rewrite(nest, found[-1])
-        return map_children(visit, node)
+                found.append((node, nest, tuple(by_name[name] for name in wanted)))
+                return
+        for child in children(node):
+            search(child)
 
-    done = visit(program)
+    search(program)
     if len(found) == 1:
-        return done
+        ((old, nest, loops),) = found
+        new = rewrite(nest, loops)
+
+        def visit(node: Node) -> Node:
+            return new if node is old else map_children(visit, node)
+
+        return visit(program)
     known = [context.written(loop.index.name) for loop in all_loops(program)]
     for name, node in zip(wanted, names, strict=True):
         if name not in known:

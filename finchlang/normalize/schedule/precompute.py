@@ -106,16 +106,15 @@ class _Division:
     def reduction(self) -> tuple[Node, Literal]:
         """The operator that W is updated by, and the fill of W, which makes no difference to it."""
         op, row = self.update.op, operator(self.update.op)
-        type = type_of(self.found)
-        assert row is not None and type is not None
+        assert row is not None
         if op == Variable(INIT) and self.found is self.update.value:
             target: Any = self.update.target
             return op, self.context.level(_name(target.tensor)).fill
         group: Operator | None = OPERATORS[row.group] if row.group else row
         assert group is not None
         # as wide as what the result would be reduced in
-        type = type_of(Call(Variable(group.name), (self.update.target, self.found))) or type
-        unit = group.identity.value(type) if group.identity else None
+        type = type_of(Call(Variable(group.name), (self.update.target, self.found)))
+        unit = group.identity.value(type) if group.identity and type is not None else None
         if not (group.associative and group.commutative) or unit is None:
             raise self.error(f"`{pretty(self.update)}` does not take its operands in any order")
         self.check_distributes(self.update.value, group)
