@@ -129,7 +129,7 @@ OUTER = GUSTAVSON.replace("j = _, k = _, i = _", "k = _, j = _, i = _")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("rows, count, is_map", [(5, 9, False), (40, 40, False), (40, 100, True)])
+@pytest.mark.parametrize("rows, count, is_map", [(5, 9, False), (40, 40, False), (40, 150, True)])
 def test_few_places_for_what_is_read_are_all_kept(engine: str, rows: int, count: int, is_map: bool):
     told = Told()
     session = Session(engine, observer=told)
