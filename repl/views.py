@@ -71,9 +71,9 @@ class Explanations(Observer):
         yield from (("formats", f"`{name}`: {format}") for name, format in kernel.formats.items())
         yield from event.decisions
         yield from (("notes", str(note)) for note in kernel.notes)
-        for name, (totals, _) in kernel.signature.spans.items():
+        for name, (totals, updates) in kernel.signature.spans.items():
             places = " x ".join(map(sum_text, totals))
-            yield "call", f"`{name}` has {places} places: {choice(totals)}"
+            yield "call", f"`{name}` has {places} places: {choice(totals, updates)}"
         yield from self.derived(event)
 
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:

@@ -109,6 +109,23 @@ def test_a_mode_is_large_in_proportion_to_what_is_stored(monkeypatch: pytest.Mon
     assert is_map(20_000, 5_000)
 
 
+def test_a_mode_is_large_for_few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a workspace that is declared once."""
+    monkeypatch.setattr(spans, "WIDE", 100)
+    told = Told()
+    session = Session(observer=told)
+    text = "@finch begin\nC .= 0\nfor p = _\nC[x[p]] += 1\nend\nend"
+    for places, count, is_map in [(100, 10, True), (600, 100, False), (600, 300, True)]:
+        x = session["x"] = np.arange(count) * 7 % places + 1
+        session["C"] = Tensor("SparseList(Element(0))", places)
+        session.run(text)
+        expected, counts = np.unique(x, return_counts=True)
+        (found,), values = session["C"].entries()
+        assert (found + 1).tolist() == expected.tolist() and values.tolist() == counts.tolist()
+        assert told.take() in ([is_map], [])  # none if it is known already
+    assert len(session.notes) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [

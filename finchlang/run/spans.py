@@ -31,6 +31,10 @@ from finchlang.syntax import (
 #: that the kernel reads: it is cleared by its list
 PLACES, PER_ENTRY = 1 << 22, 16
 
+#: one that is declared once may have so many, or so many for each update that is expected: to go to
+#: places far apart takes longer than to sort (with 4 for each of 10^6 updates 1.5 times as long)
+WIDE, PER_UPDATE = 1 << 20, 3
+
 #: One of several modes must have so many places, or nothing is gained, and at most so many, and so many
 #: for each update that is expected. (With 5 a transpose takes as long either way.)
 LEAST, MOST, FEW = 1 << 10, 1 << 23, 4
@@ -68,6 +72,8 @@ def spans(program: Node, normalized: Normalized) -> dict[str, Choice]:
                 is_choice = tensor.name in normalized.choices and len(known) == len(dims)
                 if is_choice and (len(dims) == 1 or not loops):
                     found[tensor.name] = known, ()
+                    if loops:
+                        unknown.add(tensor.name)
             case Assign(target, _, value):
                 update(node, root(target.tensor), loops)
                 if isinstance(value, Access):
@@ -133,8 +139,11 @@ def sum_text(total: Sum) -> str:
     return text.removeprefix(" + ").strip()
 
 
-def choice(totals: tuple[Sum, ...]) -> str:
+def choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
     """Between what formats their product decides, for people."""
+    if len(totals) == 1 and updates:
+        other = f"more than {WIDE}, and than {PER_UPDATE} for each update that is expected"
+        return f"a byte map; if {other}, a list"
     if len(totals) == 1:
         other = f"more than {PLACES}, and than {PER_ENTRY}"
         return f"a byte map; if {other} for each entry of what is read, a list"
@@ -165,10 +174,12 @@ def to_exchange(
     entries, found = sum([array.size for array in stored]), set()
     for name, (totals, updates) in spans.items():
         places = product(totals)
-        if len(totals) == 1:
+        expected = [product(loops) * prod(map(density, read)) for loops, read in updates]
+        if len(totals) == 1 and expected:
+            is_other = places > max(WIDE, PER_UPDATE * sum(expected))
+        elif len(totals) == 1:
             is_other = places > max(PLACES, PER_ENTRY * entries)
         else:
-            expected = [product(loops) * prod(map(density, read)) for loops, read in updates]
             is_other = LEAST <= places <= min(MOST, FEW * sum(expected or [entries // 2]))
         if is_other:
             found.add(name)
