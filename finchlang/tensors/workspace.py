@@ -93,10 +93,11 @@ class Workspace(Coordinates):
         own = ((name, None) for name in self.names())
         index = self.index if self.index.kind == "int" else Int64
         batch = ((f"acc{k + 1}", index) for k in range(self.number))
-        fixed = (("acc_val", self.element_type), ("number", Int64), ("scratch", Int64))
+        fixed = (("acc_val", self.element_type), ("number", Int64))
+        scratch = () if self.index == Int64 else (("scratch", Int64),)
         policies = [POLICIES[name] for name in ((self.policy,) if self.policy else DEFAULTS)]
         more = (array for policy in policies for array in policy.arrays(self.number))
-        return (("ptr", Int64), *own, *batch, *fixed, *more)
+        return (("ptr", Int64), *own, *batch, *fixed, *scratch, *more)
 
     def __str__(self) -> str:
         index = "" if self.index == Int64 else self.index
@@ -202,6 +203,8 @@ class Workspace(Coordinates):
         def merge() -> None:
             batch, chosen = self._batch(store, dims), self.chosen
             taken, stored, limit = (host.get(c) for c in (store.taken, store.stored, store.limit))
+            if not chosen.has_all_places:
+                batch.make_way(host)
             order = chosen.sort(host, batch)
 
             def finish() -> None:
@@ -209,9 +212,10 @@ class Workspace(Coordinates):
                 chosen.clear(host, batch)
                 host.set(store.taken, ZERO)
                 if not self.capacity:
-                    host.set(store.limit, _capacity(taken, stored, host.get(store.stored)))
+                    now = host.get(store.stored)
+                    host.set(store.limit, _capacity(taken, stored, now, chosen.is_lean))
 
-            if self.capacity:
+            if self.capacity or not chosen.is_lean:
                 finish()
                 return
             is_first = op("and", compare("eq", stored, 0), compare("lt", limit, MANY))
@@ -245,7 +249,8 @@ class Workspace(Coordinates):
         """Room for a batch of so many entries."""
         store, room = batch.store, host.let(room, "room")
         own = (store.buffers[name] for name in self.chosen.entries())
-        for array in (*batch.coordinates, store.acc_val, store.number, store.scratch, *own):
+        scratch = (array for name, array in store.buffers.items() if name == "scratch")
+        for array in (*batch.coordinates, store.acc_val, store.number, *scratch, *own):
             host.grow(array, room)
         host.set(store.room, room)
 
@@ -316,8 +321,10 @@ class Workspace(Coordinates):
         return unused | {"ptr": count + 1} | dict.fromkeys(self.names(), stored)
 
 
-def _capacity(taken: Expr, before: Expr, stored: Expr) -> Expr:
+def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
     """The capacity of a batch after one that made `stored` entries of those `before`."""
+    if not is_lean:
+        return maximum(op("shr", stored, ONE), FIRST)
     new = sub(stored, before)
     is_few = compare("le", stored, MANY)
     many = op("and", compare("ge", mul(new, 8), mul(taken, 7)), is_few)

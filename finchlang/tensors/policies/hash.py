@@ -21,6 +21,7 @@ class Hash(Policy):
     name: ClassVar[str] = "hash"
     combines: ClassVar[bool] = True
     numbers_places: ClassVar[bool] = True
+    is_lean: ClassVar[bool] = False
 
     def arrays(self, modes: int) -> Arrays:
         return (("key", Int64), ("tbl", Int64), ("slots", Int64))

@@ -61,6 +61,30 @@ class Batch:
             return new
         return cast(row.build(old, new), new.type)
 
+    @property
+    def all(self) -> tuple[Buffer, ...]:
+        """The arrays of what is stored: coordinates, then values."""
+        return (*self.stored, self.store.child.val)
+
+    @property
+    def scratch(self) -> Buffer:
+        """Room to sort in: where new entries are to go, if it is of the type."""
+        return self.store.buffers.get("scratch", self.stored[0])
+
+    def make_way(self, host: Host) -> None:
+        """Put what is stored behind the place of as many entries as the batch has."""
+        stored, taken = host.get(self.store.stored), host.get(self.store.taken)
+        for array in self.all:
+            host.grow(array, host.let(add(stored, taken), "end"))
+
+        def move(k: Expr) -> None:
+            at = host.let(sub(sub(stored, 1), k), "from", lower=ZERO)
+            to = host.let(add(at, taken), "to", lower=ZERO)
+            for array in self.all:
+                host.store(array, to, host.load(array, at, "v"))
+
+        host.count(ZERO, sub(stored, 1), move, "k")
+
     def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
         """Put the numbers of the entries that are set in `number`, ascending, or what `content` makes of
         them; gives how many there are."""
@@ -80,7 +104,7 @@ class Batch:
         by those before and so on, those of one place in the order of insertion; gives how many."""
         count, store = self.list_set(host), self.store
         for keys, size in zip(self.coordinates, self.sizes, strict=True):
-            host.sort_by(store.number, store.scratch, ZERO, count, keys, size)
+            host.sort_by(store.number, self.scratch, ZERO, count, keys, size)
         return count
 
 
@@ -129,13 +153,15 @@ class Policy:
     name: ClassVar[str]
     #: whether there is one entry only for a place, so that its values are combined at insertion
     combines: ClassVar[bool] = False
+    #: whether a batch takes little more memory than its entries, so that it may be large
+    is_lean: ClassVar[bool] = True
     #: whether places are numbered, and must be fewer than 2^62
     numbers_places: ClassVar[bool] = False
     #: whether every place has an entry from the beginning, so that values are never merged
     has_all_places: ClassVar[bool] = False
 
     def arrays(self, modes: int) -> Arrays:
-        """Its arrays, besides those that Batch speaks of, `number` and `scratch`."""
+        """Its arrays, besides those that Batch speaks of, and `number`."""
         return ()
 
     def entries(self) -> tuple[str, ...]:
@@ -178,7 +204,7 @@ class Policy:
         def by_words() -> None:
             found = batch.list_set(host, word)
             for low, high in pairwise(at):
-                host.sort_bits(number, batch.store.scratch, ZERO, found, low, high)
+                host.sort_bits(number, batch.scratch, ZERO, found, low, high)
             host.set(count, found)
 
         host.branch(fits, by_words, lambda: host.set(count, batch.sort_numbers(host)))
@@ -193,9 +219,9 @@ class Policy:
 
 
 class _Merging:
-    """Of `count` entries with those stored, up to `end`. Those of one place are combined in their order,
-    unless that was done when they were inserted. `all` and `own` are the arrays of those stored and
-    of the batch: coordinates, then values.
+    """Of `count` entries with those stored, from `begin` to `end`. Those of one place are combined in
+    their order, unless that was done when they were inserted. `all` and `own` are the arrays of those
+    stored and of the batch: coordinates, then values.
 
     There is no second array to merge into: what is stored goes to the end of the room for all of both,
     from where it is read as it is written again, with what is new, from the beginning; what is
@@ -206,30 +232,19 @@ class _Merging:
 
     def __init__(self, host: Host, batch: Batch, order: Order):
         self.host, self.batch, self.order = host, batch, order
-        self.count = count = order.count
-        self.stored = host.get(batch.store.stored, lower=ZERO)
-        self.end = host.let(add(self.stored, count), "end")
-        leaf = batch.store.child
-        self.all = (*batch.stored, leaf.val)
+        self.count = order.count
+        self.stored, self.begin = (
+            host.get(cell, lower=ZERO) for cell in (batch.store.stored, batch.store.taken)
+        )
+        self.end = host.let(add(self.stored, self.begin), "end")
+        leaf, self.all = batch.store.child, batch.all
         self.own = (*batch.coordinates, batch.store.acc_val)
         self.fill = leaf.level.fill
 
     def run(self, is_combined: bool) -> None:
-        host, count, last = self.host, self.count, sub(self.stored, 1)
-        for array in self.all:
-            host.grow(array, self.end)
-
-        def aside(k: Expr) -> None:
-            at = host.let(sub(last, k), "from", lower=ZERO)
-            self.store(
-                self.all, host.let(add(at, count), "to", lower=ZERO), *self.load(self.all, at)
-            )
-
-        self.each(self.stored, aside)
         new = self.arrange(is_combined)
-        host.branch(
-            compare("gt", self.stored, 0), lambda: self.weave(new), lambda: self.settle(new)
-        )
+        some = compare("gt", self.stored, 0)
+        self.host.branch(some, lambda: self.weave(new), lambda: self.settle(new))
 
     def each(self, count: Expr, body: Callable[[Expr], None]) -> None:
         self.host.count(ZERO, sub(count, 1), body, "k")
@@ -301,11 +316,11 @@ class _Merging:
             self.each(new, begin)
 
     def weave(self, new: Expr) -> None:
-        """Merge what is stored, from `count` to `end`, and the `new` entries in order before it."""
+        """Merge what is stored, from `begin` to `end`, and the `new` entries in order before it."""
         host, end = self.host, self.end
         self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
         old_at, new_at, to = (
-            host.cell(self.count, "old"),
+            host.cell(self.begin, "old"),
             host.cell(ZERO, "new"),
             host.cell(ZERO, "to"),
         )
