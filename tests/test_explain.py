@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from finchlang.repl.__main__ import main
 from finchlang.session import Session
 from finchlang.tensors.adopted import as_tensor
-from repl.__main__ import main
 
 DEFINITIONS = """\
 A = fsparse([1, 2, 3], [1, 2, 2], [1.0, 2.0, 3.0], (3, 4))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from finchlang import Tensor
+from finchlang.repl.__main__ import main
 from finchlang.run import kernel as kernel_module
 from finchlang.session import Observer, Session
 from finchlang.source import FinchError, Note
-from repl.__main__ import main
 
 KERNEL = """
 @finch begin

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse
 
 from finchlang import Session, Tensor
+from finchlang.repl.__main__ import main
 from finchlang.run import spans
 from finchlang.session import KernelEvent, Observer
-from repl.__main__ import main
 
 ENGINES = ("native", "interpret", "residual")
 
