@@ -69,6 +69,16 @@ RATIOS = {
     ("SDDMM", "expert C"): Target(1.1),
     ("MTTKRP", "expert C"): Target(1.1),
     ("TTV", "expert C"): Target(1.1),
+    ("outer product", "SciPy and sort"): Target(1.0, EACH),
+    ("Gustavson, inserted", "by hand"): Target(1.05),
+    ("Gustavson, inserted", "SciPy and sort"): Target(0.5),
+    ("collisions, by columns", "the better by hand"): Target(1.1, EACH),
+    ("collisions, outer", "the better by hand"): Target(1.1, EACH),
+    ("transpose", "SciPy"): Target(1.0, EACH),
+    ("conversion", "SciPy"): Target(1.0),
+    ("histogram into a list", "np.unique"): Target(0.3),
+    ("SpMTTKRP", "the best policy"): Target(1.15, EACH),
+    ("SpTTM, middle mode", "PyData/Sparse"): Target(0.1),
 }
 #: in seconds
 TIMES = {
