@@ -114,16 +114,18 @@ def shrink(case: Case, seconds: float = 40.0) -> Case:
     return case
 
 
-def report(cases: Sequence[Case]) -> str:
-    """A finding for people: of the sequences that a child ran, the last one is what found it. It may
-    take some of those before, of which then no more than needed are run."""
+def report(cases: Sequence[Case], found: Ended) -> str:
+    """What was `found`, for people: of the sequences that a child ran, the last one is what found it. It
+    may take some of those before, of which then no more than needed are run; what depends on time
+    may not be found again."""
     count = 1
     while count < len(cases) and play_all(cases[-count:], PATIENCE):
         count = min(4 * count, len(cases))
     last = [shrink(cases[-1])] if count == 1 else cases[-count:]
     ended = play_all(last, PATIENCE, told=True)
     after = f" after the {count - 1} before it" if count > 1 else ""
-    return f"seed {cases[-1].seed}{after}: {ended.fault or 'not found again'}\n{ended.said.lstrip(DONE)}"
+    told = f"seed {cases[-1].seed}{after}: {ended.fault or 'not found again'}\n{ended.said.lstrip(DONE)}"
+    return f"{told}\nat first: {found.fault}\n{found.said.lstrip(DONE)}" if ended else told
 
 
 def findings(seeds: range) -> Iterator[tuple[int, str]]:
@@ -137,7 +139,7 @@ def findings(seeds: range) -> Iterator[tuple[int, str]]:
         if ended:
             yield done, ""
         else:
-            yield done + 1, report(cases[: done + 1])
+            yield done + 1, report(cases[: done + 1], ended)
             done += 1
         first += done
 
