@@ -186,8 +186,8 @@ def _interrupted(work: Callable[[], Any], kind: type[BaseException]) -> Any:
             raise kind
 
     old = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.004, 0.2)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.004, 0.2)
         return work()
     except (Alarm, KeyboardInterrupt) as raised:
         return raised
