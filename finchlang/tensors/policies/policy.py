@@ -13,6 +13,7 @@ from finchlang.host.bits import below_64, bit_length
 from finchlang.host.fold import FALSE, ONE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.source import Bug
 from finchlang.syntax import Literal
 from finchlang.tensors.level import UPDATE, Fiber, Storage
 from finchlang.types import Int64, Type
@@ -174,7 +175,7 @@ class Policy:
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         """The entry for the coordinates `place` and whether it is new; that which is new is the one after
         the last, and the workspace makes it."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         """The value of the entry e, to be written to."""
