@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 from typing import Any
 
 from finchlang.host.fold import cast, const, op
@@ -139,13 +139,34 @@ def _lowest(type: Type) -> Any:
 _ABOVE, _BELOW = _infinite(1), _infinite(-1)
 
 
-def _nothing_beyond(greater: int, less: int) -> tuple[Law, ...]:
-    """Nothing is greater than Inf nor less than -Inf: of a comparison with these arguments."""
-    return law(_ABOVE, at=greater, result=False), law(_BELOW, at=less, result=False)
+def _minus_one(type: Type) -> Any:
+    return -1 if type.kind == "int" else None
+
+
+def _end(name: str, *kinds: str) -> ByType:
+    """The least or greatest value of types of these kinds. None of unsigned integers: what they are
+    compared with may have a sign."""
+    return lambda type: getattr(type, name) if type.kind in kinds else None
+
+
+def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
+    """Of a comparison that asks whether the argument `less` is less than the other one: nothing is
+    less than the least value, nor greater than the greatest, or (not strict) nothing but that."""
+    kinds = ("bool", "int", "float") if is_strict else ("bool", "int")
+    low, high = _end("lowest", *kinds), _end("highest", *kinds)
+    ends = (high, low) if is_strict else (low, high)
+    return tuple(
+        law(end, at, result=not is_strict) for end, at in zip(ends, (less, 3 - less), strict=True)
+    )
+
+
+def _nan(type: Type) -> Any:
+    return nan if type.is_float else None
 
 
 #: the parts of nothing, and what is left of it
 _OF_NOTHING = law(0, at=1)
+_OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
 
 #: by name, which part of a pair it is
@@ -198,7 +219,7 @@ _ROWS = (
         (2, 2),
         on_floats("fdiv"),
         identity=law(1, at=2),
-        annihilators=(_OF_NOTHING, law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)),
+        annihilators=(_OF_NOTHING, *_OVER_INFINITY),
         distributes_over={"+": 1},
         group="*",
     ),
@@ -208,7 +229,7 @@ _ROWS = (
             (2, 2),
             build,
             identity=law(_whole_one, at=2),
-            annihilators=(_OF_NOTHING,),
+            annihilators=(_OF_NOTHING, *_OVER_INFINITY),
             undefined=divides_by_zero,
         )
         for name, build in (
@@ -222,7 +243,10 @@ _ROWS = (
             name,
             (2, 2),
             build,
-            annihilators=(_OF_NOTHING, law(_whole_one, at=2, result=0)),
+            annihilators=(
+                _OF_NOTHING,
+                *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
+            ),
             undefined=divides_by_zero,
         )
         for name, build in (("%", int_or_float("irem", "fmod")), ("mod", modulus))
@@ -270,12 +294,12 @@ _ROWS = (
             (2, 2),
             comparison(name),
             commutative=name in ("eq", "ne"),
-            annihilators=annihilators,
+            annihilators=(*ends, law(_nan, result=name == "ne")),
         )
-        for spelling, name, annihilators in (
+        for spelling, name, ends in (
             *(("==", "eq", ()), ("!=", "ne", ())),
-            *(("<", "lt", _nothing_beyond(1, 2)), ("<=", "le", ())),
-            *((">", "gt", _nothing_beyond(2, 1)), (">=", "ge", ())),
+            *(("<", "lt", _at_ends(1, True)), ("<=", "le", _at_ends(1, False))),
+            *((">", "gt", _at_ends(2, True)), (">=", "ge", _at_ends(2, False))),
         )
     ),
     *(

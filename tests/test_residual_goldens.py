@@ -75,6 +75,7 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "p .= 1\nfor i = _\n    p[] *= x[i]\nend",
         {"x": DENSE, "p": Scalar(parse_format("ShortCircuitScalar(1.0)"))},
     ),
+    "Sought": summed("A[i] / B[i]", A=LIST, B=OTHER),
     "Leapfrog": summed("A[gallop(i)] * B[gallop(i)]", A=LIST, B=OTHER),
     "Jumper": summed("A[gallop(i)]", A=LIST),
     "Positions": summed("A[i]", A=LIST),

@@ -159,6 +159,25 @@ def test_gallop_takes_the_short_list_times_a_logarithm(long: int, which: str) ->
     assert swapped.total < 10 * 60 * np.log2(long)
 
 
+@pytest.mark.parametrize("value", ["A[i] / B[i]", "A[i] >> B[i]", "A[i] && !B[i]", "A[i] % B[i]"])
+def test_an_operand_that_decides_nothing_is_searched(value: str) -> None:
+    """Steps in proportion to the entries on the left, however many there are on the right."""
+    kind, fill = (float, "0.0") if "&&" not in value and ">>" not in value else (int, "0")
+    kind, fill = (bool, "false") if "&&" in value else (kind, fill)
+    format, totals = f"SparseList(Element({fill}))", []
+    for few in (5, 50):
+        for many in (500, 5000):
+            given = {
+                name: Tensor.from_coo(format, (10_000,), [places], np.ones(number, kind))
+                for name, number in (("A", few), ("B", many))
+                for places in [np.arange(number) * (10_000 // number)]
+            }
+            body = kernel(f"C .= {fill}\nfor i = _; C[i] = {value} end")
+            totals.append(run_staged(f"C = Tensor({format}, 10_000)\n{body}", given).total)
+    assert totals[1] - totals[0] <= 5 * 4  # a search for each
+    assert totals[3] <= 10 * totals[1]
+
+
 def test_followed_lists_are_searched() -> None:
     """A follower is looked up where the leader is, in steps of a logarithm each."""
     size = 100_000
