@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 from finchlang.host.ir import Residual
 from finchlang.host.print import text
 from finchlang.native import jit
+from finchlang.native.link import joined
 from finchlang.native.target import target_machine
 
 
@@ -34,6 +35,6 @@ def compile_quickly(patch: Callable[[Any, str, Any], None] = setattr, some: int 
     def cached(residual: Residual, store: Any) -> Any:
         if some and zlib.crc32(text(residual).encode()) % some == 0:
             return thorough(residual, store)
-        return _quick_code(jit.emit(residual)), None
+        return joined(map(_quick_code, jit.emit(residual))), None
 
     patch(jit, "_cached", cached)

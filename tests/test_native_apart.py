@@ -11,9 +11,10 @@ from finchlang.host.execute import run_residual
 from finchlang.host.fold import FALSE, ONE, ZERO, cast, const, op
 from finchlang.host.ir import Residual
 from finchlang.host.verify import check
+from finchlang.native import jit
 from finchlang.native.emit import emit
 from finchlang.source import FinchError
-from finchlang.types import Float32, Float64, Int64
+from finchlang.types import Float32, Float64, Int64, Type
 
 
 def appended_in_batches() -> Residual:
@@ -69,14 +70,44 @@ def test_the_same_is_one_function() -> None:
             first = s.host.load(h, ZERO, "first")
             many = op("gt", first, 3)
             s.host.branch(many, lambda k=k: s.add_at(h, ONE, const(k + 1)), is_rare=True)  # type: ignore
-    text = emit(s.residual())
-    assert text.count("define internal preserve_mostcc i32 @part") == 2
+    text, *parts = emit(s.residual())
+    assert len(parts) == 2
     assert text.count("call preserve_mostcc i32 @part") == 4
+
+
+def test_two_kernels_with_the_same_part_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else they have; a third, which has it on other types, does not share it."""
+
+    def kernel(type: Type, others: int) -> Residual:
+        s = Sample()
+        for k in range(others):
+            s.add_at(s.buffer(f"other{k}", Int64), ZERO, ONE)
+        h, n = s.buffer("h", type), s.input("n")
+        s.host.branch(op("gt", n, 0), lambda: s.add_at(h, ZERO, const(7, type)), is_rare=True)
+        return s.residual()
+
+    compiled_parts: list[str] = []
+    original = jit.machine_code
+
+    def machine_code(source: str, is_rare: bool = False) -> bytes:
+        compiled_parts.extend([source] * is_rare)
+        return original(source, is_rare)
+
+    monkeypatch.setattr(jit, "machine_code", machine_code)
+    monkeypatch.setattr(jit, "_parts", {})
+    for type, others in [(Int64, 0), (Int64, 3), (Float64, 0)]:
+        ones = [np.ones(1, np.int64) for _ in range(others)]
+        arrays, _ = run(
+            jit.compile_residual(kernel(type, others)), [*ones, np.ones(1, type.dtype)], [1]
+        )
+        assert [a[0] for a in arrays] == [2] * others + [8]
+    assert len(compiled_parts) == 2
 
 
 def failing() -> Residual:
     s = Sample()
     h, n = s.buffer("h", Int64), s.input("n")
+    s.host.branch(op("gt", n, 9), lambda: s.host.fail("bounds", "{} is far too much", (n,)))
 
     def rarely() -> None:
         s.host.branch(op("gt", n, 5), lambda: s.host.fail("bounds", "{} is too much", (n,)))
@@ -89,5 +120,6 @@ def failing() -> Residual:
 def test_failures_come_out() -> None:
     kernel = compiled(failing)
     assert run(kernel, [np.zeros(1, np.int64)], [4])[0][0].tolist() == [4]
-    with pytest.raises(FinchError, match="7 is too much"):
-        run(kernel, [np.zeros(1, np.int64)], [7])
+    for n, message in ((7, "7 is too much"), (10, "10 is far too much")):
+        with pytest.raises(FinchError, match=message):
+            run(kernel, [np.zeros(1, np.int64)], [n])

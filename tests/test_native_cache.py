@@ -25,9 +25,9 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     original = jit.object_code
 
-    def object_code(residual: Residual) -> bytes:
+    def object_code(residual: Residual, cache: DiskCache) -> bytes:
         names.append(residual.name)
-        return original(residual)
+        return original(residual, cache)
 
     monkeypatch.setattr(jit, "object_code", object_code)
     return names

@@ -18,6 +18,7 @@ from finchlang.disk_cache import DiskCache, _seal
 from finchlang.host.ir import Residual, Var
 from finchlang.native import cache as cache_module
 from finchlang.native import jit
+from finchlang.native.link import joined
 from finchlang.run import kernel as kernel_module
 from finchlang.run.compile_cache import cache_key
 from finchlang.run.kernel import Kernel
@@ -69,8 +70,10 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Work:
 
         return call
 
-    def object_code(residual: Residual) -> bytes:
-        return jit.target_machine(0).emit_object(llvm.parse_assembly(jit.emit(residual)))
+    def object_code(residual: Residual, cache: Any) -> bytes:
+        machine = jit.target_machine(0)
+        modules = map(llvm.parse_assembly, jit.emit(residual))
+        return joined(map(machine.emit_object, modules))
 
     monkeypatch.setattr(kernel_module, "normalize", told("normalised", kernel_module.normalize))
     monkeypatch.setattr(kernel_module, "ResidualHost", told("staged", kernel_module.ResidualHost))

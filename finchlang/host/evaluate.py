@@ -101,6 +101,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "xor": operator.xor,
     "neg": operator.neg,
     "abs": abs,
+    "bits": lambda a: max(a, 0).bit_length(),
     "floor": lambda a: _round_away(a, math.floor),
     "ceil": lambda a: _round_away(a, math.ceil),
     "trunc": lambda a: _round_away(a, math.trunc),

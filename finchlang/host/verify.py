@@ -10,7 +10,7 @@ from finchlang.host.ir import COMPARISONS, OPS, Buffer, Cell, Code, Const, Expr,
 from finchlang.source import ERROR_KINDS, Bug
 from finchlang.types import Bool, Int64, PairType, Type, pair_of
 
-_INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr"))
+_INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr", "bits"))
 _LOGICAL = frozenset(("and", "or", "xor", "not"))
 _ANY_NUMBER = frozenset(
     ("add", "sub", "mul", "neg", "abs", "floor", "ceil", "trunc", "round", "min", "max")
@@ -263,7 +263,7 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
         if name == "ipow":
             return first.is_integer and types[1] == Int64
         return first.is_integer and (
-            types[1] == first or name in ("shl", "shr") and types[1].is_integer
+            types[-1] == first or name in ("shl", "shr") and types[1].is_integer
         )
     if any(t != first for t in types):
         return False

@@ -32,11 +32,12 @@ from finchlang.source import Bug
 from finchlang.types import Int64, Type
 
 
-def emit(residual: Residual) -> str:
-    """The text of the LLVM module for `residual`, which `host.check` accepts."""
+def emit(residual: Residual) -> list[str]:
+    """The texts of the LLVM modules for `residual`, which `host.check` accepts: its own, and one for
+    each part that is apart (`emit_apart.py`)."""
     module = Module()
     module.functions.append(_Function(module, residual).kernel())
-    return module.text()
+    return [module.text(), *module.parts.values()]
 
 
 def emit_procedure(name: str) -> str:
@@ -70,7 +71,7 @@ class _Function(Apart):
         """The whole function `entry`, from slots to status."""
         layout, residual = self.layout, self.residual
         for number, buffer in enumerate(residual.buffers):
-            self.open_array(number, buffer)
+            self.open_array(number, buffer, self.slot(3 * number))
         for number, variable in enumerate(residual.inputs):
             self.bind(variable, self.read_slot(layout.first_input + number, variable.type))
         self.body()
@@ -385,7 +386,7 @@ class _Function(Apart):
 
     def emit_fail(self, statement: ir.Fail) -> None:
         """Into the failure area: which statement, and the values of its message."""
-        failure = self.layout.failure
+        failure = self.failure
         self.write_slot(failure, Int64, str(self.failures[id(statement)]))
         for number, expr in enumerate(statement.values, 1):
             self.write_slot(failure + number, expr.type, self.value(expr))

@@ -1,21 +1,21 @@
 """Statements that are seldom run, as the merging of a workspace: they are in functions of their own, not
-among what is run often, nor compiled as part of its loops. A product through a workspace of two
-modes takes 25 ms to compile in place of 240 ms more than one without merging."""
+among what is run often, nor compiled as part of its loops. Such a function knows nothing of the kernel
+that calls it, so that it is compiled once for all that have the same, in a module of its own."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 from finchlang.host import ir
-from finchlang.host.ir import Cell, Code
-from finchlang.host.print import Listing
+from finchlang.host.ir import Cell, Code, Fail, Residual
 from finchlang.host.walk import arrays, free_variables, walk
 from finchlang.native.abi import OK
 from finchlang.native.emit_ops import llvm_type
 from finchlang.native.emit_polling import CHUNK, Polling
-from finchlang.native.module import TBAA_SLOTS
-from finchlang.types import PairType
+from finchlang.native.module import TBAA_SLOTS, Module
+from finchlang.types import Int64, PairType
+
+_RESULT, _NAME = "preserve_mostcc i32", "part"
 
 
 class Apart(Polling):
@@ -29,36 +29,39 @@ class Apart(Polling):
         """The statements of `code`; what they bind is forgotten behind them."""
 
     def emit_apart(self, statement: ir.If) -> bool:
-        """A rare branch as a call of a function that has its statements, so that they are not among
-        what is run often, nor compiled as part of its loops. It is given what they use: variables,
-        and in a frame cells, which the statements may change, as they may buffers, by the slots. False
-        if that cannot be done."""
+        """A rare branch as a call of a function that has its statements. It is given what they use:
+        where failures are told, in a frame cells, which the statements may change, variables, and the
+        slots of buffers, which they may change too. False if that cannot be done."""
         code = statement.then
         changed = (s.cell for s in walk(code) if isinstance(s, (ir.Get, ir.Set)))
         cells = {cell: n for n, cell in enumerate(dict.fromkeys(changed)) if cell in self.cells}
-        given, used = free_variables(code), {b for s in walk(code) for b in arrays(s)}
-        has_pairs = any(isinstance(x.type, PairType) for x in given) or any(
-            isinstance(cell.type, PairType) for cell in cells
-        )
-        if has_pairs or not used <= set(self.residual.buffers):
+        given = free_variables(code)
+        used = tuple(dict.fromkeys(b for s in walk(code) for b in arrays(s)))
+        types = {*(v.type for v in given), *(cell.type for cell in cells)}
+        has_pairs = any(isinstance(type, PairType) for type in types)
+        if has_pairs or not all(b in self.residual.buffers for b in used):
             return False
+        module = Module()
+        part = Residual(_NAME, used, tuple(given), (), code)
+        module.functions.append(type(self)(module, part).apart(cells))
 
-        def make(name: str) -> str:
-            return type(self)(self.module, self.residual).apart(name, code, given, cells)
-
-        values = [f"{llvm_type(v.type)} {self.value(v)}" for v in given]
+        kinds = [*(llvm_type(v.type) for v in given), *("ptr" for _ in used)]
+        kinds = ["ptr captures(none)", "ptr captures(none)", *kinds]
+        name = self.module.use_part(module, _RESULT, _NAME, ", ".join(kinds))
+        values = [self.value(v) for v in given]
         frame = self.local(f"[{1 + max(cells.values(), default=0)} x i64]")
         condition = self.value(statement.condition)
-        name = self.module.apart(_content(code, (*given, *cells, *used)), make)
         rare, failed, done, end = self.labels("rare", "failed", "done", "end")
         self.choose(condition, rare, end, cold=True)
         self.start(rare)
         self.through_frame(cells, frame, to_frame=True)
-        arguments = ", ".join(["ptr %slots", f"ptr {frame}", *values])
-        status = self.new(f"call preserve_mostcc i32 @{name}({arguments})")
+        slots = (self.arrays[buffer].slot for buffer in used)
+        pointed = zip(kinds, (self.slot(self.failure), frame, *values, *slots), strict=True)
+        arguments = ", ".join(f"{kind} {value}" for kind, value in pointed)
+        status = self.new(f"call {_RESULT} @{name}({arguments})")
         self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
         self.start(failed)
-        self.do(f"ret i32 {status}")
+        self.pass_on(status, code)
         self.start(done)
         self.through_frame(cells, frame, to_frame=False)
         for buffer in dict.fromkeys(s.buffer for s in walk(code) if isinstance(s, ir.Grow)):
@@ -70,6 +73,15 @@ class Apart(Polling):
         self.start(end)
         return True
 
+    def pass_on(self, status: str, code: Code) -> None:
+        """Return a part's status. Which of its Fail statements was reached is numbered among its own."""
+        fails = [s for s in walk(code) if isinstance(s, Fail)]
+        if fails:
+            first = self.failures[id(fails[-1])] - (len(fails) - 1)
+            number = self.new(f"add i64 {self.read_slot(self.failure, Int64)}, {first}")
+            self.write_slot(self.failure, Int64, number)
+        self.do(f"ret i32 {status}")
+
     def through_frame(self, cells: dict[Cell, int], frame: str, to_frame: bool) -> None:
         """Cells into a frame, or out of it."""
         for cell, number in cells.items():
@@ -78,31 +90,21 @@ class Apart(Polling):
             source, target = (own, at) if to_frame else (at, own)
             self.do(f"store {kind} {self.new(f'load {kind}, ptr {source}')}, ptr {target}")
 
-    def apart(self, name: str, code: Code, given: list[ir.Var], cells: dict[Cell, int]) -> str:
-        """The whole function that `emit_apart` calls."""
+    def apart(self, cells: dict[Cell, int]) -> str:
+        """The whole function that `emit_apart` calls; its slots are the failure area alone."""
         self.is_procedure = self.is_apart = True
+        self.failure = 0
         arguments = ["ptr noalias %slots", "ptr noalias %frame"]
-        for number, variable in enumerate(given):
+        for number, variable in enumerate(self.residual.inputs):
             arguments.append(f"{llvm_type(variable.type)} %input{number}")
             self.bind(variable, f"%input{number}")
-        used = {b for inner in walk(code) for b in arrays(inner)}
         for number, buffer in enumerate(self.residual.buffers):
-            if buffer in used:
-                self.open_array(number, buffer)
+            arguments.append(f"ptr %slot{number}")
+            self.open_array(number, buffer, f"%slot{number}")
         self.through_frame(cells, "%frame", to_frame=False)
         if self.polls:
             self.do(f"store i64 {CHUNK}, ptr {self.budget}")
-        self.emit_code(code)
+        self.emit_code(self.residual.body)
         self.through_frame(cells, "%frame", to_frame=True)
-        head = f"define internal preserve_mostcc i32 @{name}({', '.join(arguments)})"
-        return self.finish(f"{head} noinline cold nounwind", f"ret i32 {OK}")
-
-
-def _content(code: Code, outside: tuple[Any, ...]) -> Any:
-    """What tells code from other code: its text, what the names in it are outside of it, and where it
-    fails."""
-    listing, things = Listing(), sorted(outside, key=str)
-    names = tuple([listing.name(thing) for thing in things])
-    listing.code(code, 0)
-    fails = tuple([id(s) for s in walk(code) if isinstance(s, ir.Fail)])
-    return "\n".join(listing.lines), tuple(things), names, fails
+        head = f"define {_RESULT} @{_NAME}({', '.join(arguments)}) noinline cold nounwind"
+        return self.finish(head, f"ret i32 {OK}")

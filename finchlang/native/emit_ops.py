@@ -125,6 +125,16 @@ def _absolute(body: Body, op: Op, args: list[str]) -> str:
 # ------------------------------------------------------------------------ bits, choices, functions
 
 
+def _bits(body: Body, op: Op, args: list[str]) -> str:
+    kind, width = llvm_type(op.type), op.type.bits
+    some = args[0]
+    if op.type.kind == "int":
+        some = _call(body, "llvm.smax", op.type, [some, "0"])
+    body.declare(kind, f"llvm.ctlz.{kind}", f"{kind}, i1")
+    zeros = body.new(f"call {kind} @llvm.ctlz.{kind}({kind} {some}, i1 false)")
+    return body.new(f"sub {kind} {width}, {zeros}")
+
+
 def _bitwise(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"{op.name} {llvm_type(op.type)} {args[0]}, {args[1]}")
 
@@ -284,6 +294,7 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "neg": _negate,
     "not": _not,
     "abs": _absolute,
+    "bits": _bits,
     "cast": _cast,
     "select": _select,
     "pair": _pair,

@@ -11,7 +11,7 @@ from finchlang.native.abi import layout_of
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.source import Bug
-from finchlang.types import Bool, Int64, Type
+from finchlang.types import Bool, Type
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class FunctionText(ABC):
     def __init__(self, module: Module, residual: Residual):
         self.module, self.residual = module, residual
         self.layout = layout_of(residual)
+        self.failure = self.layout.failure  # where the failure area is in the slots
         self.lines: list[str] = []
         self.locals: list[str] = []
         self.count = 0
@@ -111,8 +112,7 @@ class FunctionText(ABC):
     def slot(self, number: int) -> str:
         return self.new(f"getelementptr i64, ptr %slots, i64 {number}")
 
-    def open_array(self, number: int, buffer: Buffer) -> None:
-        slot = self.slot(3 * number)
+    def open_array(self, number: int, buffer: Buffer, slot: str) -> None:
         tag = self.module.tbaa(f"buffer {number}")
         data = self.new(f"load ptr, ptr {slot}, !tbaa {TBAA_SLOTS}")
         load = f"{tag}, !invariant.load {INVARIANT}" if self.layout.is_frozen(number) else tag
@@ -203,7 +203,8 @@ class FunctionText(ABC):
         array = self.arrays[buffer]
         if array.capacity:
             return self.new(f"load i64, ptr {array.capacity}")
-        return self.read_slot(3 * self.residual.buffers.index(buffer) + 1, Int64)
+        slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
+        return self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
 
     def load(self, buffer: Buffer, index: str) -> str:
         kind, tag = memory_type(buffer.type), self.arrays[buffer].load

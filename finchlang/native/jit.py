@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from finchlang.native.cache import key_of
 from finchlang.native.call import ADDRESS, CALL, built_in
 from finchlang.native.emit import emit, emit_procedure
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.link import Linker
+from finchlang.native.link import Linker, joined
 from finchlang.native.runtime import address_of, new_slots
 from finchlang.native.target import target_machine
 from finchlang.tensors import aligned
@@ -93,37 +93,66 @@ def _optimise_briefly(module: Any) -> None:
     _run(passes, module, builder)
 
 
-def _module(source: str, optimised: bool = True) -> Any:
+def _module(source: str, is_rare: bool = False) -> Any:
+    """The optimised module of a text. For what is apart, being seldom run, and merges one by one, little
+    is enough: the merging of a workspace takes 50 ms to compile in place of 78, and no longer to run."""
     target_machine()  # initialises LLVM
     module = llvm.parse_assembly(source, llvm.create_context())
-    if optimised:
-        if source.count("\n") < LARGE:
-            _optimise(module, _NARROW.search(source) is not None)
-        else:
-            _optimise_briefly(module)
+    if is_rare or source.count("\n") >= LARGE:
+        _optimise_briefly(module)
+    else:
+        _optimise(module, _NARROW.search(source) is not None)
     return module
+
+
+def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
+    """The texts of the modules of `residual`, and what LLVM's passes leave of them."""
+    kernel, *parts = emit(lower(residual)[0])
+    yield kernel, _module(kernel)
+    for part in parts:
+        yield part, _module(part, is_rare=True)
 
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
-    source = emit(lower(residual)[0])
-    return str(_module(source)) if optimised else source
+    if optimised:
+        return "\n".join(str(module) for _, module in _modules(residual))
+    return "\n".join(emit(lower(residual)[0]))
 
 
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
-    source = emit(lower(residual)[0])
-    return _generator(source).emit_assembly(_module(source))
+    modules = _modules(residual)
+    return "\n".join(_generator(source).emit_assembly(module) for source, module in modules)
 
 
-def object_code(residual: Residual) -> bytes:
-    """The machine code of `residual` as an object file."""
-    return machine_code(emit(residual))
+def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:
+    """The machine code of `residual`. What is apart in it is taken from `cache`, if it is there, or if
+    another kernel had it, from memory."""
+    kernel, *parts = emit(residual)
+    return joined([machine_code(kernel), *(_part(part, cache) for part in parts)])
 
 
-def machine_code(source: str) -> bytes:
+def machine_code(source: str, is_rare: bool = False) -> bytes:
     """The machine code of a module's text as an object file."""
-    return _generator(source).emit_object(_module(source))
+    return _generator(source).emit_object(_module(source, is_rare))
+
+
+#: what is apart in kernels, by the names under which it is kept on disk, too
+_parts: dict[str, bytes] = {}
+_MOST_PARTS = 64
+
+
+def _part(source: str, cache: DiskCache | None) -> bytes:
+    """The machine code of a part's module."""
+    name = key_of("part", source)
+    code = _parts.get(name)
+    if code is None:
+        code = _kept(name, lambda: machine_code(source, is_rare=True), cache)
+        if len(_parts) >= _MOST_PARTS:
+            _parts.clear()
+        _parts[name] = code
+    return code
 
 
 def _generator(source: str) -> Any:
@@ -159,11 +188,13 @@ def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | N
     if cache is None:
         return object_code(residual), None
     name = key_of("kernel", text(residual))
-    return _kept(name, lambda: object_code(residual), cache), name
+    return _kept(name, lambda: object_code(residual, cache), cache), name
 
 
-def _kept(name: str, make: Callable[[], bytes], cache: DiskCache) -> bytes:
-    """What `cache` has under `name`, or else is made and put there."""
+def _kept(name: str, make: Callable[[], bytes], cache: DiskCache | None) -> bytes:
+    """What `cache`, if there is one, has under `name`, or else is made and put there."""
+    if cache is None:
+        return make()
     code = cache.get(name)
     if code is None:
         code = make()
@@ -182,13 +213,9 @@ def _procedure(name: str, cache: DiskCache | None) -> int:
     if name not in _procedures:
 
         def make() -> bytes:
-            return machine_code(emit_procedure(name))
+            return joined([machine_code(emit_procedure(name))])
 
-        code = (
-            make()
-            if cache is None
-            else _kept(key_of("procedure", name, str(aligned.ALIGNMENT)), make, cache)
-        )
+        code = _kept(key_of("procedure", name, str(aligned.ALIGNMENT)), make, cache)
         # a signal's handler may have been here in between
         _procedures.setdefault(name, _library.link(code, name, {}))
     return _procedures[name][name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -24,7 +26,9 @@ class Linker:
 
     def link(self, code: bytes, symbol: str, addresses: dict[str, int]) -> Any:
         """Load object code that defines `symbol`; the code is there as long as the result is."""
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        library = llvm.JITLibraryBuilder().add_current_process()
+        for image in _images(code):
+            library.add_object_img(image)
         for name, address in {**SYMBOLS, **addresses}.items():
             library.import_symbol(name, address)
         number = next(self._names)
@@ -34,3 +38,15 @@ class Linker:
         linked = library.export_symbol(symbol).link(current, f"library{number}")
         linked.linker = current  # the library must go before it
         return linked
+
+
+def joined(images: Iterable[bytes]) -> bytes:
+    """Object files as one, which `Linker.link` takes: each behind its length."""
+    return b"".join(struct.pack("<Q", len(image)) + image for image in images)
+
+
+def _images(code: bytes) -> Iterator[bytes]:
+    while code:
+        end = 8 + struct.unpack_from("<Q", code)[0]
+        yield code[8:end]
+        code = code[end:]

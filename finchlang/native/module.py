@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import hashlib
 
 from finchlang.native import call
 from finchlang.native.memory import grow_text
@@ -30,7 +29,9 @@ class Module:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.metadata = list(METADATA)
-        self.parts: dict[Any, str] = {}  # functions by what they have
+        self.parts: dict[
+            str, str
+        ] = {}  # the texts of other modules that it calls, by their functions
 
     def declare(self, result: str, name: str, arguments: str, attributes: str = "nounwind") -> None:
         if name not in self.declarations:
@@ -46,12 +47,14 @@ class Module:
                 "  %status = call i32 @PyErr_CheckSignals()\n  ret i32 %status\n}"
             )
 
-    def apart(self, content: Any, make: Callable[[str], str]) -> str:
-        """The name of the function for this part of another, the text of which `make` gives for it."""
-        if content not in self.parts:
-            self.parts[content] = name = f"part{len(self.parts)}"
-            self.functions.append(make(name))
-        return self.parts[content]
+    def use_part(self, part: Module, result: str, name: str, arguments: str) -> str:
+        """Declare the function `name` that another module defines; gives its name here, which tells
+        it from all others, so that it is compiled once for all that have it."""
+        text = part.text()
+        unique = f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self.parts |= {**part.parts, unique: text.replace(f"@{name}(", f"@{unique}(", 1)}
+        self.declare(result, unique, arguments)
+        return unique
 
     def use_grow(self) -> None:
         """Declare the procedure that gives a buffer larger memory."""

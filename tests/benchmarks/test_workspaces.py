@@ -15,6 +15,7 @@ from data import erdos_renyi
 from test_spgemm import GUSTAVSON, same
 
 from finchlang import Session, Tensor
+from finchlang.native import jit
 
 CSC = "Dense(SparseList{Int32}(Element(0.0)))"
 DCSC = "SparseList{Int32}(SparseList{Int32}(Element(0.0)))"
@@ -254,18 +255,46 @@ def test_ttm_middle(meter):
 # -------------------------------------------------------------------------------- memory, compiling
 
 
-def test_compile(meter):
-    """The whole of compiling Gustavson's product, with the workspace inserted and by hand."""
+BY_HAND = """@finch begin
+w .= 0
+for k = _, j = _, i = _
+w[i, j] += A[i, k] * B[j, k]
+end
+C .= 0
+for j = _, i = _
+C[i, j] = w[i, j]
+end
+end"""
+#: by hand, and inserted; the format of the workspace by hand, and its modes
+COMPILED = {
+    "Gustavson": (GUSTAVSON, ROWS, "SparseByteMap{Int32}(Element(0.0))", 1),
+    "outer product": (
+        BY_HAND,
+        OUTER.replace("B[k, j]", "B[j, k]"),
+        "SparseHash{2}(Element(0.0))",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compile(meter, name, monkeypatch):
+    """The whole of compiling a product, with the workspace inserted and by hand: of a session's first
+    kernel of the kind, and where another with the same workspace was compiled before."""
+    monkeypatch.setenv("FINCH_CACHE_DIR", "")
     A = sp.random_array((20, 20), density=0.2, rng=1, format="csc")
-    programs = {"inserted": ROWS, "by hand": GUSTAVSON}
+    by_hand, inserted, format, modes = COMPILED[name]
+    programs = {"by hand": by_hand, "inserted, first": inserted, "inserted": inserted}
     least = dict.fromkeys(programs, float("inf"))
     for _ in range(5):
-        for name, program in programs.items():
-            session = Session()
+        for kind, program in programs.items():
+            if kind == "inserted, first":
+                jit._parts.clear()
+            session = Session(output=lambda _: None)
             session["A"], session["B"], session["C"] = A, A, Tensor(CSC, *A.shape)
-            session["w"] = Tensor("SparseByteMap{Int32}(Element(0.0))", A.shape[0])
+            session["w"] = Tensor(format, *A.shape[:modes])
             start = process_time()
             session.run(program)
-            least[name] = min(least[name], process_time() - start)
-    for name, seconds in least.items():
-        meter.median("compile, Gustavson", name, [seconds])
+            least[kind] = min(least[kind], process_time() - start)
+    for kind, seconds in least.items():
+        meter.median(f"compile, {name}", kind, [seconds])
