@@ -317,10 +317,16 @@ def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
 class KernelAtSite:
     """A kernel compiled for the `formats` of the names of its site, and which of these it takes.
     `is_ready` once it was told of, and compiled to what runs it. Those for other sizes are made when
-    they are needed."""
+    they are needed; where there is no memory for them the `usual` one runs."""
 
-    def __init__(self, site: CallSite, formats: Formats, exchanged: frozenset[str] = frozenset()):
-        self.site, self.formats, self.is_ready = site, formats, False
+    def __init__(
+        self,
+        site: CallSite,
+        formats: Formats,
+        exchanged: frozenset[str] = frozenset(),
+        usual: KernelAtSite | None = None,
+    ):
+        self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
         named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
         self.node = masked(site.node, named)
@@ -345,7 +351,7 @@ class KernelAtSite:
         if not exchanged:
             return self
         if exchanged not in self._others:
-            self._others[exchanged] = KernelAtSite(self.site, self.formats, exchanged)
+            self._others[exchanged] = KernelAtSite(self.site, self.formats, exchanged, self)
         return self._others[exchanged]
 
     def _values(self, arguments: Values) -> list[Any]:
@@ -364,7 +370,12 @@ class KernelAtSite:
         tensors = self._tensors(arguments)
         numbers = self._values(arguments) if kernel.numbers else ()
         check_outputs(kernel.tensors, tensors, self._written)
-        made, steps = kernel.run(engine, tensors, numbers, tracer)
+        try:
+            made, steps = kernel.run(engine, tensors, numbers, tracer)
+        except FinchError as error:
+            if self.usual is None or error.kind != "resource":
+                raise
+            return self.usual.run(arguments, environment, engine, tracer)
         for argument, memory in made:
             value = argument[KIND].commit(argument, memory)
             if value is not argument[VALUE]:

@@ -37,7 +37,7 @@ WIDE, PER_UPDATE = 1 << 20, 3
 
 #: One of several modes must have so many places, or nothing is gained, and at most so many, and so many
 #: for each update that is expected. (With 5 a transpose takes as long either way.)
-LEAST, MOST, FEW = 1 << 10, 1 << 23, 4
+LEAST, MOST, FEW = 1 << 10, 1 << 27, 4
 
 #: A sum of multiples of: the size of a tensor in a mode, counted from 1; a number, of mode 0; and 1,
 #: which has no name.

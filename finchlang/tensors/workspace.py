@@ -204,6 +204,9 @@ class Workspace(Coordinates):
             batch, chosen = self._batch(store, dims), self.chosen
             taken, stored, limit = (host.get(c) for c in (store.taken, store.stored, store.limit))
             if not chosen.has_all_places:
+                for name in ("number", "scratch"):
+                    if name in store.buffers:
+                        host.grow(store.buffers[name], taken)
                 batch.make_way(host)
             order = chosen.sort(host, batch)
 
@@ -231,8 +234,9 @@ class Workspace(Coordinates):
         taken, room = host.get(store.taken), host.get(store.room)
 
         def grow() -> None:
-            more, limit = maximum(mul(room, 2), _FIRST_ROOM), host.get(store.limit)
-            below = op("select", compare("lt", room, limit), minimum(more, limit), more)
+            limit = host.get(store.limit)
+            more, wider = (maximum(mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
+            below = op("select", compare("lt", room, limit), minimum(wider, limit), more)
             self._grow(host, self._batch(store, dims), below)
 
         def full() -> None:
@@ -249,8 +253,7 @@ class Workspace(Coordinates):
         """Room for a batch of so many entries."""
         store, room = batch.store, host.let(room, "room")
         own = (store.buffers[name] for name in self.chosen.entries())
-        scratch = (array for name, array in store.buffers.items() if name == "scratch")
-        for array in (*batch.coordinates, store.acc_val, store.number, *scratch, *own):
+        for array in (*batch.coordinates, store.acc_val, *own):
             host.grow(array, room)
         host.set(store.room, room)
 
