@@ -6,13 +6,15 @@ A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parame
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf, nan
 from typing import Any
 
-from finchlang.host.fold import cast, const, op
-from finchlang.host.ir import Expr
+from finchlang.functions import Staged
+from finchlang.host.fold import TRUE, cast, const, op
+from finchlang.host.ir import Const, Expr, Var
 from finchlang.operations import (
     Build,
     arithmetic,
@@ -37,9 +39,10 @@ from finchlang.operations import (
     shift,
     sign,
 )
-from finchlang.source import FinchError
-from finchlang.syntax import MISSING, Call, Literal, Node, Variable
+from finchlang.source import Bug, FinchError
+from finchlang.syntax import MISSING, Call, Literal, Node, Operation, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
+from finchlang.walk import remembered
 
 ByType = Callable[[Type], Any]
 
@@ -59,10 +62,6 @@ class Law:
     def is_about(self, argument: int) -> bool:
         """Whether this holds for an argument, counted from 1."""
         return self.at is None or self.at == argument
-
-
-#: what is said where an operator is `undefined`
-NO_RESULT = "an integer is divided by 0"
 
 
 def law(value: Any, at: int | None = None, result: Any = None) -> Law:
@@ -113,6 +112,28 @@ class Operator:
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
     first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
     undefined: Build | None = None  # the condition under which there is no result, but an error
+    staged: Staged | None = None  # a function of the script, which is not built but staged
+
+    def result_type(self, types: tuple[Type, ...]) -> Type:
+        """The type of the result for arguments of these types. Raises FinchError "type"."""
+        if self.staged is not None:
+            return self.staged.result(types)
+        return _type_of_result(self.build, *types)
+
+    def folded(self, args: Sequence[Const]) -> Const | None:
+        """The result for constants; None if there is none. Raises FinchError "type"."""
+        if self.staged is not None:
+            return self.staged.folded(args)
+        if self.undefined is not None and self.undefined(*args) is TRUE:
+            return None
+        result = self.build(*args)
+        assert isinstance(result, Const)
+        return result
+
+
+@lru_cache(maxsize=1024)
+def _type_of_result(build: Build, *types: Type) -> Type:
+    return build(*(Var("probe", t) for t in types)).type
 
 
 def _infinite(sign: int) -> ByType:
@@ -405,9 +426,12 @@ _members: dict[Node, Operator] = {}
 
 
 def operator(node: Node) -> Operator | None:
-    """The operator a Variable or a Call with literal arguments (`choose(0)`) names, or None."""
+    """The operator a Variable or a Call with literal arguments (`choose(0)`) names, or that a function
+    of the script is; else None."""
     if isinstance(node, Variable):
         return OPERATORS.get(node.name)
+    if isinstance(node, Operation):
+        return _row_of(node)
     if isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name in FAMILIES:
         if node not in _members:
             if len(node.args) != 1 or not isinstance(node.args[0], Literal):
@@ -415,6 +439,22 @@ def operator(node: Node) -> Operator | None:
             _members[node] = FAMILIES[node.op.name](*node.args)
         return _members[node]
     return None
+
+
+@remembered
+def _row_of(node: Operation) -> Operator:
+    return _row(node)
+
+
+@lru_cache(maxsize=1024)
+def _row(node: Operation) -> Operator:
+    """The row of a function of the script; functions of the same content have the same."""
+    count, staged = len(node.parameters), Staged(node, operator)
+    return Operator(node.name, (count, count), _not_built, staged=staged)
+
+
+def _not_built(*args: Expr) -> Expr:
+    raise Bug("a function of the script is staged over a host")
 
 
 def literal_type(literal: Literal) -> Type | None:

@@ -14,13 +14,21 @@ from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
-from finchlang.run.kernel import CallSite, Kernel, KernelAtSite, masked
+from finchlang.run.kernel import (
+    CallSite,
+    Formats,
+    Kernel,
+    KernelAtSite,
+    masked,
+    with_operations,
+)
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
+from finchlang.script.closing import Denoted
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.source import FinchError, Note, Span
-from finchlang.syntax import KernelNode, Node, Yield
+from finchlang.syntax import KernelNode, Node, Variable, Yield
 from finchlang.tensors.level import Level
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
@@ -197,7 +205,7 @@ class Session:
                 with one_call_at_a_time:
                     arguments, formats = site.describe(environment)
                     if self.engine == "denote":
-                        return self._denote(site, arguments, environment)
+                        return self._denote(site, arguments, formats, environment)
                     found = site.find(formats)
                     if found is not None and found.is_choice:
                         found = found.fitting(arguments)
@@ -246,20 +254,30 @@ class Session:
         self.observer.finished(KernelEvent(found.node, found.kernel), steps)
 
     def _denote(
-        self, site: CallSite, arguments: list[Argument | None], environment: Environment
+        self,
+        site: CallSite,
+        arguments: list[Argument | None],
+        formats: Formats,
+        environment: Environment,
     ) -> Any:
         """Run a kernel by its denotation, on dense arrays."""
         self._check_values(site, arguments, environment)
         named = dict(zip(site.variables, arguments, strict=True))
         bound = {name: a[VALUE] for name, a in named.items() if a is not None}
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        node = masked(site.node, bound)
+        operations = site.operations(formats)
+        aliases = {name: op for name, op in operations.items() if isinstance(op, Variable)}
+        functions = {
+            name: Denoted(self._evaluator.apply, environment.get(name))
+            for name in operations.keys() - aliases.keys()
+        }
+        node = with_operations(masked(site.node, bound), aliases)
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):
             if variable.name not in bound:
                 message = f"{variable.name} is not defined"
                 raise FinchError("unknown name", message, variable.span)
-        results = denote(node.program, bound)
+        results = denote(node.program, bound, functions)
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():

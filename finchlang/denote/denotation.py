@@ -6,6 +6,7 @@ the rest of the system: the interpreter and compiled code are checked against it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from finchlang.denote.arrays import DenseArray, bind
@@ -18,6 +19,7 @@ from finchlang.denote.dimensions import (
     tensor_of,
     unwrap,
 )
+from finchlang.denote.functions import Function, is_needed, of_function
 from finchlang.denote.operators import Failed, Number, apply, convert, number
 from finchlang.denote.settled import settled
 from finchlang.source import Bug, FinchError
@@ -46,18 +48,21 @@ from finchlang.types import TYPES, Type, can_store, type_of_dtype, type_of_value
 from finchlang.walk import mentions, walk
 
 
-def denote(program: Node, bindings: dict[str, Any]) -> dict[str, Any]:
+def denote(
+    program: Node, bindings: dict[str, Any], functions: Mapping[str, Function] | None = None
+) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
     `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers
-    and ranges, none of which is changed. Results are NumPy arrays; of a Scalar, its value.
+    and ranges, none of which is changed; `functions` those of the script that it
+    calls. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
     if isinstance(program, Annotated):  # annotations do not change what it means
         program = program.program
     program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
-    Denotation(arrays, program, environment).run(program, environment, ())
+    Denotation(arrays, program, environment, functions or {}).run(program, environment, ())
     results = {name: arrays[name].data for name in sorted(_updated(program))}
     return {name: data if data.ndim else data.item() for name, data in results.items()}
 
@@ -78,8 +83,15 @@ def _declared(program: Node) -> set[str]:
 class Denotation:
     """What statements do to `arrays`, and what expressions are worth."""
 
-    def __init__(self, arrays: dict[str, DenseArray], program: Node, env: Environment):
-        self.arrays = arrays
+    def __init__(
+        self,
+        arrays: dict[str, DenseArray],
+        program: Node,
+        env: Environment,
+        functions: Mapping[str, Function],
+    ):
+        self.arrays, self.functions = arrays, functions
+        self.is_idle = False  # whether the value of what is being looked at is not needed
         self.is_ahead = False  # whether dimensions are being found, ahead of the program
         self.changing: set[str] = set()  # tensors whose contents must not be looked at now
         self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
@@ -160,7 +172,7 @@ class Denotation:
             new = apply(Variable("identity"), [value], target)
         else:  # what is there counts, structure or not
             operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
-            new = needed(apply(op, operands, target), target)
+            new = needed(self.apply(op, operands, target), target)
         if not fits_in(new, array.type):
             message = f"{name.name} holds {array.type}, which cannot store {type_of_dtype(new.value.dtype)}"
             raise FinchError("type", message, target.span)
@@ -191,8 +203,20 @@ class Denotation:
                     raise FinchError("dimension", message, node.span)
                 return number(shape[k - 1])
             case Call(op, args):
-                return apply(op, [self.value(a, env) for a in args], node)
+                values: list[Any] = []
+                was_idle = self.is_idle
+                for arg in args:
+                    self.is_idle = was_idle or not is_needed(op, values)
+                    values.append(self.value(arg, env))
+                self.is_idle = was_idle
+                return self.apply(op, values, node)
         raise FinchError("type", "this is no number", node.span)
+
+    def apply(self, op: Node, args: list[Any], node: Node) -> Any:
+        function = self.functions.get(op.name) if isinstance(op, Variable) else None
+        if function is None:
+            return apply(op, args, node)
+        return of_function(function, args, node, self.is_idle)
 
     def bound(self, node: Node, env: Environment) -> Any:
         """What a `let` binds: a value or an extent."""

@@ -84,7 +84,7 @@ def common(*types: np.dtype) -> np.dtype:
     if all(t.names for t in types):
         return _pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
     if any(t.names for t in types):
-        raise _type_error("a pair is no number")
+        raise type_error("a pair is no number")
     return max(
         types, key=lambda t: ("biuf".index(t.kind) // 3, t.itemsize * (t.kind != "b"), t.kind)
     )
@@ -104,7 +104,7 @@ def _floats(args: Sequence[Any]) -> list[Any]:
     return [np.float64(a) for a in args]
 
 
-def _type_error(message: str) -> FinchError:
+def type_error(message: str) -> FinchError:
     return FinchError("type", message)
 
 
@@ -161,7 +161,7 @@ def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
 def _logical(function: Meaning) -> Meaning:
     def apply(*args: Any) -> Any:
         if any(a.dtype.kind != "b" for a in args):
-            raise _type_error("a condition must be a Bool")
+            raise type_error("a condition must be a Bool")
         return function(*args)
 
     return apply
@@ -170,7 +170,7 @@ def _logical(function: Meaning) -> Meaning:
 def _bits(function: Meaning) -> Meaning:
     def apply(*args: Any) -> Any:
         if any(a.dtype.kind == "f" for a in args):
-            raise _type_error("bit operations need integers or Bools")
+            raise type_error("bit operations need integers or Bools")
         return function(*_together(args, bools=True))
 
     return apply
@@ -181,7 +181,7 @@ def _shifted(sign: int) -> Meaning:
 
     def shift(a: Any, b: Any) -> Any:
         if "f" in (a.dtype.kind, b.dtype.kind):
-            raise _type_error("a shift needs integers")
+            raise type_error("a shift needs integers")
         (a,), count = _together((a,)), sign * int(convert(b, np.dtype(np.int64)))
         value = int(a)
         return _wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
@@ -200,14 +200,14 @@ def _pair(a: Any, b: Any) -> Any:
 def _pair_of(a: np.dtype, b: np.dtype) -> np.dtype:
     """The type of pairs: scalars of two fields."""
     if a.names or b.names:
-        raise _type_error("a pair is of two numbers")
+        raise type_error("a pair is of two numbers")
     return np.dtype([("first", a), ("second", b)], align=True)
 
 
 def _part(name: str) -> Meaning:
     def part(pair: Any) -> Any:
         if not pair.dtype.names:
-            raise _type_error(f"{pair.dtype} is no pair")
+            raise type_error(f"{pair.dtype} is no pair")
         return pair[name]
 
     return part
@@ -218,7 +218,7 @@ def _by_first(is_worse: Callable[[Any, Any], bool]) -> Meaning:
 
     def chosen(a: Any, b: Any) -> Any:
         if not (a.dtype.names and b.dtype.names):
-            raise _type_error("these are no pairs")
+            raise type_error("these are no pairs")
         return convert(b if is_worse(a["first"], b["first"]) else a, common(a.dtype, b.dtype))
 
     return chosen
@@ -278,7 +278,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("overwrite", 2): _second,
     **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
 }
-_SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
+SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
     name: type.name for name, type in ALIASES.items()
 }
 _LAZY = ("coalesce", "ifelse")
@@ -352,7 +352,7 @@ def _apply(op: Node, args: list[Any]) -> Any:
     if isinstance(op, Call) and op.op == Variable("choose"):
         return _choose(op, args)
     name = op.name if isinstance(op, Variable) else ""
-    name = _SPELLINGS.get(name, name)
+    name = SPELLINGS.get(name, name)
     if name == "coalesce" and args:
         return next((a for a in args if a is not MISSING), MISSING)
     if name in OF_MANY and len(args) > 2:
@@ -362,19 +362,19 @@ def _apply(op: Node, args: list[Any]) -> Any:
     meaning = MEANINGS.get((name, len(args)))
     if meaning is None:
         if name in _LAZY or any(known == name for known, _ in MEANINGS):
-            raise _type_error(f"{name} does not take {len(args)} arguments")
+            raise type_error(f"{name} does not take {len(args)} arguments")
         raise FinchError("unknown name", f"{name or 'this'} is not an operator")
     if MISSING in args:
         return MISSING
     if not all(isinstance(a, (Number, Failed)) for a in args):
-        raise _type_error(f"{name} takes numbers")
+        raise type_error(f"{name} takes numbers")
     return _of_numbers(name, meaning, args)
 
 
 def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
     values = [a.value for a in args]
     if name not in OF_PAIRS and any(value.dtype.names for value in values):
-        raise _type_error("a pair is no number")
+        raise type_error("a pair is no number")
     with np.errstate(all="ignore"):
         decided = _decided(name, args)
         if name in ("&&", "||") and values[0].dtype.kind == "b" and values[0] == (name == "||"):
@@ -417,7 +417,7 @@ def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
     if condition is MISSING or isinstance(condition, Failed):
         return condition
     if not isinstance(condition, Number) or not condition.is_bool:
-        raise _type_error("a condition must be a Bool")
+        raise type_error("a condition must be a Bool")
     chosen, other = (then, otherwise) if condition.value else (otherwise, then)
     if chosen is MISSING or other is MISSING or isinstance(chosen, Failed):
         return chosen
@@ -429,7 +429,7 @@ def _choose(op: Call, args: list[Any]) -> Any:
     """choose(z)(a, b) is a if a is not z, else b."""
     (z,) = op.args if len(op.args) == 1 else (None,)
     if not isinstance(z, Literal) or len(args) != 2:
-        raise _type_error("choose takes one literal, and then two arguments")
+        raise type_error("choose takes one literal, and then two arguments")
     if MISSING in args or isinstance(args[0], Failed):
         return MISSING if MISSING in args else args[0]
     a, b = args

@@ -145,7 +145,9 @@ class ExecutingHost:
         elif otherwise is not None:
             otherwise()
 
-    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
+    def loop(
+        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
         while True:
             interrupts.check()
             test = condition()

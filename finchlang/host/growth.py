@@ -63,7 +63,9 @@ class GrowingHost(ResidualHost):
         super().branch(condition, lambda: self._inside(then), other, is_rare)
         self._line("end")
 
-    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
+    def loop(
+        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
         test: list[str] = []
         is_never = False
 
@@ -76,7 +78,7 @@ class GrowingHost(ResidualHost):
             self._head(test, None if is_never else self._listing.expr(found))
             return found
 
-        super().loop(look, lambda: self._inside(body))
+        super().loop(look, lambda: self._inside(body), is_endless)
         if not is_never:
             self._line("end")
 

@@ -50,8 +50,10 @@ class Host(Protocol):
     ) -> None:
         """Run one of the arms; only the possible one if the condition is constant. `is_rare` as in If."""
 
-    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
-        """While `condition` holds, run `body`."""
+    def loop(
+        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
+        """While `condition` holds, run `body`. `is_endless` as in While."""
 
     def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         """Run `body` for each integer from `start` to `stop`, both included."""

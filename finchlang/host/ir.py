@@ -252,11 +252,13 @@ class If(Stmt):
 @dataclass(frozen=True, slots=True)
 class While(Stmt):
     """Run `test`, leave if `condition` (which may use what `test` binds) is false, run `body`,
-    and again."""
+    and again. `is_endless` says that nothing bounds the number of steps: a fact for native code,
+    which looks for interrupts in it, and not part of the meaning."""
 
     test: Code
     condition: Expr
     body: Code
+    is_endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

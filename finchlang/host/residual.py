@@ -102,14 +102,16 @@ class ResidualHost:
         other = self._record(otherwise) if otherwise is not None else Code(())
         self._emit(ir.If(condition, code, other, is_rare))
 
-    def loop(self, condition: Callable[[], Expr], body: Callable[[], None]) -> None:
+    def loop(
+        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
         tests: list[Expr] = []
         test = self._record(lambda: tests.append(condition()))
         if isinstance(tests[0], Const) and not tests[0].value:
             for statement in test.statements:
                 self._emit(statement)
             return
-        self._emit(ir.While(test, tests[0], self._record(body)))
+        self._emit(ir.While(test, tests[0], self._record(body), is_endless))
 
     def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         variable = Var(self.fresh(name), Int64, start, stop)

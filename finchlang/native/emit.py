@@ -207,7 +207,7 @@ class _Function(Apart):
         self.loops.pop()
         self.is_walking = was_walking
         self.forget(known)
-        is_inner = bool(self.loops) and not is_heavy(statement.body)
+        is_inner = bool(self.loops) and not (statement.is_endless or is_heavy(statement.body))
         if is_inner and self.is_timed:
             self.jump(test)
             self.start(end)

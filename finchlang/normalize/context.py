@@ -24,9 +24,11 @@ INIT, OVERWRITE = "initwrite", "overwrite"
 #: the operators of `=` and `:=`, which are no reductions
 PLAIN = (Variable(INIT), Variable(OVERWRITE))
 ONE = Literal(1)
-RESERVED = frozenset((*OPERATORS, *FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
+#: what kernels mean by a name that is called, whatever the script has bound it to
+WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
     ("swizzle", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
 )
+RESERVED = WORDS | frozenset(OPERATORS)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
+from finchlang.operations import wrong_count
 from finchlang.source import FinchError
 from finchlang.syntax import (
     MODES,
@@ -225,14 +226,11 @@ class _Scopes:
 
     def operator(self, op: Node, count: int, env: Environment) -> None:
         """Check that `op` is an operator that takes `count` arguments."""
-        row = operator(op) if isinstance(op, (Variable, Call)) else None
+        row = operator(op)
         if row is not None and not (isinstance(op, Variable) and op.name in env):
             least, most = row.arity
             if not least <= count <= most and not (row.associative and count > most):
-                message = f"`{row.name}` takes {least} argument{'s' * (least != 1)}, not {count}"
-                if least != most:
-                    message = f"`{row.name}` takes {least} to {most} arguments, not {count}"
-                raise FinchError("type", message, op.span)
+                raise wrong_count(row.name, row.arity, count, op.span)
             return
         if isinstance(op, Extent):
             message = "an extent cannot be called here"

@@ -9,7 +9,6 @@ from typing import Any
 
 from finchlang.algebra import literal_type, operator
 from finchlang.host.fold import const
-from finchlang.host.ir import Const
 from finchlang.normalize.concordize import concordize
 from finchlang.normalize.context import INIT, Context, is_single, place, root
 from finchlang.normalize.insertion import index_type
@@ -264,5 +263,5 @@ def _outcome(node: Node, operand: Access, fill: Literal) -> Literal | None:
                 return Literal((law.result or law.value)(type))
     if len(known) < len(given) or row.undefined is not None or row.lazy_missing:
         return None
-    folded = row.build(*(const(literal.value, literal_type(literal)) for literal in known))
-    return Literal(folded.value) if isinstance(folded, Const) else None
+    folded = row.folded([const(literal.value, literal_type(literal)) for literal in known])
+    return None if folded is None else Literal(folded.value)

@@ -7,10 +7,8 @@ Types are inferred here and nowhere else: accesses and variables carry theirs fr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
-from finchlang.algebra import Build, literal_type, operator
-from finchlang.host.ir import Var
+from finchlang.algebra import literal_type, operator
 from finchlang.normalize.context import INIT, Context
 from finchlang.source import FinchError
 from finchlang.syntax import (
@@ -167,12 +165,7 @@ def _type_of_call(node: Call) -> Type | None:
     types = [t for t in map(type_of, node.args) if t is not None]
     if row is not None and types:
         if len(types) == len(node.args):
-            return _type_of_result(row.build, *types)
+            return row.result_type(tuple(types))
         if row.lazy_missing:  # `missing` among them
             return types[-1]
     return None
-
-
-@lru_cache(maxsize=1024)
-def _type_of_result(build: Build, *types: Type) -> Type:
-    return build(*(Var("probe", t) for t in types)).type

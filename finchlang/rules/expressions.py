@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from finchlang.algebra import NO_RESULT, Operator, literal_type, operator
+from finchlang.algebra import literal_type, operator
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
+from finchlang.operations import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
-from finchlang.source import Bug, FinchError, Span
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MODES,
     OF_TENSORS,
@@ -33,7 +33,7 @@ from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.positioned import coordinate, entry, positions
 from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import Bool, Int64, UInt8
+from finchlang.types import Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
 #: the value of a declared tensor each entry of which is going to be assigned
@@ -78,37 +78,15 @@ def _evaluate(node: Node, state: State, machine: Machine | None, given: Expr) ->
             row = operator(function)
             if row is None:
                 raise FinchError("unknown name", "this is no operator", function.span)
-            exprs: list[Expr] = []
-            try:
-                for arg in args:
-                    needed = _needed(row, exprs, given)
-                    exprs.append(evaluate(arg, state, machine, needed))
-                return applied(row, exprs, state.host, node.span, given)
-            except FinchError as error:
-                raise error.at(node.span) from None
+            return called(
+                row,
+                args,
+                lambda arg, needed: evaluate(arg, state, machine, needed),
+                state.host,
+                node.span,
+                given,
+            )
     raise Bug(f"cannot evaluate {node!r}")
-
-
-def _needed(row: Operator, before: list[Expr], given: Expr) -> Expr:
-    """The condition under which the next argument of an operator is needed."""
-    if not before or before[0].type != Bool or not (row.selects or row.short_circuits):
-        return given
-    first = before[0]
-    if row.selects:
-        return conjunction(given, first if len(before) == 1 else op("not", first))
-    zero = row.annihilators[0].value(Bool)
-    return conjunction(given, op("not", first) if zero else first)
-
-
-def applied(
-    row: Operator, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
-) -> Expr:
-    """An operator on arguments, checked to have a result where `given` holds."""
-    result = row.build(*args)
-    if row.undefined is not None:
-        undefined = conjunction(given, row.undefined(*args))
-        host.branch(undefined, lambda: host.fail("bounds", NO_RESULT, (), span))
-    return result
 
 
 def resolve(node: Node, state: State) -> TensorLike:

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from finchlang.algebra import OPERATORS, PAIR, Law, Operator, literal_type, operator
-from finchlang.host.fold import TRUE, const
+from finchlang.host.fold import const
 from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
@@ -120,13 +120,10 @@ def _folded(row: Operator, node: Call) -> Node | None:
     """The result of literals; None where there is none, which is an error if it is ever needed."""
     args = [const(a.value, literal_type(a)) for a in node.args]  # type: ignore
     try:
-        if row.undefined is not None and row.undefined(*args) is TRUE:
-            return None
-        result = row.build(*args)
+        result = row.folded(args)
     except FinchError as error:
         raise error.at(node.span) from None
-    assert isinstance(result, Const)
-    return Literal(result.value, result.type.name)
+    return None if result is None else Literal(result.value, result.type.name)
 
 
 def _without_identity(row: Operator, node: Call) -> Node | None:
@@ -342,8 +339,9 @@ def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Lite
     numbers is a zero, or that of great ones an infinity."""
     if literal_type(one) is None or literal_type(other) is None:
         return None
-    result = group.build(*(const(type.wrap(x.value), type) for x in (one, other)))
-    assert isinstance(result, Const)
+    result = group.folded([const(type.wrap(x.value), type) for x in (one, other)])
+    if result is None:
+        return None
     values = (type.wrap(one.value), type.wrap(other.value))
     is_special = any(result.value == law.value(type) for law in group.annihilators)
     if result.type != type or (is_special and result.value not in values):

@@ -8,6 +8,7 @@ from finchlang.algebra import operator
 from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.operations import applied
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -19,7 +20,6 @@ from finchlang.rules.engine import (
 )
 from finchlang.rules.expressions import (
     UNDEFINED,
-    applied,
     evaluate,
     evaluate_extent,
     fail_unless,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
@@ -22,6 +22,7 @@ from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
+from finchlang.normalize.context import WORDS
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
@@ -40,14 +41,15 @@ from finchlang.run.arguments import (
 from finchlang.run.call import Made, NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.run.spans import to_exchange
+from finchlang.script.closing import operation
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, KernelNode, Node, Value, Variable
+from finchlang.syntax import Assign, Call, Define, KernelNode, Loop, Node, Value, Variable
 from finchlang.tensors.bind import bind, spans
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
-from finchlang.walk import forget, substitute, walk
+from finchlang.walk import forget, replace, rewrite_bottom_up, substitute, walk
 
 #: what was made of what is written, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
@@ -256,16 +258,25 @@ class CallSite:
     def __init__(self, node: KernelNode, which_rules: str, workspaces: bool):
         self.node, self.which_rules, self.workspaces = node, which_rules, workspaces
         nodes = list(walk(node.program))
-        called = {id(n.op) for n in nodes if isinstance(n, (Call, Assign))}
+        called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
+        }
+        own = {n.index.name for n in nodes if isinstance(n, Loop)} | WORDS
+        own |= {n.variable.name for n in nodes if isinstance(n, Define)}
+        #: the names that may be functions of the script
+        self.called = {
+            n.name: n
+            for n in called.values()
+            if isinstance(n, Variable) and n.name.isidentifier() and n.name not in own
         }
         self._names = tuple(self.variables)
         self._known: list[KernelAtSite] = []  # the last used first
 
     def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
         """What the names of the kernel are bound to now, None for what is no value of kernels, and the
-        formats. Raises FinchError, at the name, for what would be a tensor if it were in order."""
+        formats, with those functions that it calls behind them. Raises FinchError, at the name, for
+        what would be a tensor if it were in order, and for what no operator can be."""
         found: list[Argument | None] = []
         formats: Formats = []
         values, is_outermost = environment.values, environment.parent is None
@@ -279,7 +290,18 @@ class CallSite:
                 formats.append(argument and argument[FORMAT])
         except FinchError as error:
             raise error.at(self.variables[self._names[len(found)]].span) from None
+        for name, node in self.called.items():
+            value = environment.owner(name).values.get(name)
+            try:
+                formats.append(None if value is None else operation(value))
+            except FinchError as error:
+                raise error.at(node.span) from None
         return found, formats
+
+    def operations(self, formats: Formats) -> dict[str, Node]:
+        """The functions among the formats, by the names that the kernel calls them by."""
+        found = zip(self.called, formats[len(self.variables) :], strict=True)
+        return {name: function for name, function in found if function is not None}
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel for arguments of these formats, if it is known."""
@@ -307,6 +329,20 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
     return KernelNode(substitute(node.program, calls), span=node.span)
 
 
+def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:
+    """The kernel with functions in the places of the names that it calls them by."""
+    if not operations:
+        return node
+
+    def change(node: Any) -> Node:
+        if not isinstance(node, (Call, Assign)) or not isinstance(node.op, Variable):
+            return node
+        found = operations.get(node.op.name)
+        return node if found is None else replace(node, op=replace(found, span=node.op.span))
+
+    return KernelNode(rewrite_bottom_up(change, node.program), span=node.span)
+
+
 def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The function from a sequence to its items at these positions."""
     if len(positions) > 1:
@@ -328,8 +364,8 @@ class KernelAtSite:
     ):
         self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
-        named = {n: f for n, f in zip(site.variables, formats, strict=True) if f is not None}
-        self.node = masked(site.node, named)
+        named = {n: f for n, f in zip(site.variables, formats, strict=False) if f is not None}
+        self.node = with_operations(masked(site.node, named), site.operations(formats))
         stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
         choices = site.which_rules, site.workspaces, exchanged
         kernel = self.kernel = Kernel(self.node.program, stored, *choices)

@@ -18,15 +18,16 @@ from finchlang.tensors.masks import MASKS
 from finchlang.types import ALIASES, TYPES
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FinchFunction:
     """A function of the script: its scope, the environment it was made in, and its body, ready to
-    run in an environment of that scope."""
+    run in an environment of that scope. `closed` is what kernels made of it (`closing.Closed`)."""
 
     definition: Function
     scope: Scope
     parent: Environment
     body: Callable[[Environment], Any]
+    closed: Any = None
 
     kind: ClassVar[str] = "a function"
 

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.algebra import NO_RESULT, Operator
+from finchlang.algebra import Operator
 from finchlang.host.evaluate import as_function
 from finchlang.host.ir import Var
+from finchlang.operations import NO_RESULT
 from finchlang.script.show import check_depth, joined, kind_of, size_text, text
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING

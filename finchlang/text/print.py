@@ -37,6 +37,7 @@ from finchlang.syntax import (
     Macro,
     Mode,
     Node,
+    Operation,
     Parametric,
     Policy,
     Range,
@@ -144,7 +145,7 @@ def _call(node: Call) -> tuple[str, int]:
         return name + operand, PREFIX
     if len(args) > 1 and name in INFIX and (len(args) == 2 or name in ("+", "*", "&&", "||")):
         return _infix(name, args)
-    if isinstance(node.op, (Variable, Call, Access, Subscript, Parametric)):
+    if isinstance(node.op, (Variable, Operation, Call, Access, Subscript, Parametric)):
         return f"{_expression(node.op, ATOM)}({_list(args)})", ATOM
     return f"({_expression(node.op)})({_list(args)})", ATOM
 
@@ -225,6 +226,7 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     Literal: _literal,
     Index: lambda n: (n.name, ATOM),
     Variable: lambda n: (n.name, ATOM),
+    Operation: lambda n: (n.name, ATOM),
     Value: lambda n: (str(n.expr), ATOM),
     Extent: _range,
     Range: _range,

@@ -166,8 +166,8 @@ class _Idle:
         known = [expr for expr in exprs if expr is not None]
         if row is None or row.undefined is not None or len(known) < len(exprs):
             return None
-        result = row.build(*known)
-        return Literal(result.value, result.type.name) if isinstance(result, Const) else None
+        result = row.folded(known)
+        return None if result is None else Literal(result.value, result.type.name)
 
     def expr(self, node: Node) -> Const | None:
         literal = self.value(node)

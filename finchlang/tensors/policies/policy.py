@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from finchlang.algebra import Operator
 from finchlang.host.bits import below_64, bit_length
-from finchlang.host.fold import FALSE, ONE, ZERO, add, cast, compare, const, op, sub
+from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.operations import applied
 from finchlang.source import Bug
 from finchlang.syntax import Literal
 from finchlang.tensors.level import UPDATE, Fiber, Storage
@@ -55,12 +56,12 @@ class Batch:
         """The coordinates of an entry that is set."""
         return [host.load(a, e, "i", Int64, lower=ZERO) for a in self.coordinates]
 
-    def combined(self, old: Expr, new: Expr) -> Expr:
-        """`old op new`."""
+    def combined(self, host: Host, old: Expr, new: Expr, given: Expr = TRUE) -> Expr:
+        """`old op new`, where `given` holds."""
         row = self.operator
         if row is None or not row.keeps_old:
             return new
-        return cast(row.build(old, new), new.type)
+        return cast(applied(row, (old, new), host, None, given), new.type)
 
     @property
     def all(self) -> tuple[Buffer, ...]:
@@ -263,7 +264,7 @@ class _Merging:
         """What is stored for a value in a place that is new."""
         if self.batch.beginning == self.fill:
             return value
-        return self.batch.combined(const(self.fill.value, value.type), value)
+        return self.batch.combined(self.host, const(self.fill.value, value.type), value)
 
     def arrange(self, is_combined: bool) -> Expr:
         """Bring the entries in order, each place once; gives how many there are."""
@@ -285,7 +286,9 @@ class _Merging:
 
         def meet(place: list[Expr], value: Expr) -> None:
             same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
-            both = op("select", same, self.batch.combined(host.get(content), value), value)
+            both = op(
+                "select", same, self.batch.combined(host, host.get(content), value, same), value
+            )
             for cell, now in zip((*last, content), (*place, both), strict=True):
                 host.set(cell, now)
             host.set(to, add(host.get(to), op("select", same, ZERO, ONE)))
@@ -332,7 +335,9 @@ class _Merging:
             before = host.let(_is_before(there, place), "before")
             same = host.let(_is_same(there, place), "same")
             which = [op("select", before, i, j) for i, j in zip(there, place, strict=True)]
-            first = op("select", same, self.batch.combined(old, value), self.first(value))
+            first = op(
+                "select", same, self.batch.combined(host, old, value, same), self.first(value)
+            )
             self.store(self.all, host.get(to, lower=ZERO), which, op("select", before, old, first))
             host.set(old_at, add(a, cast(op("or", before, same), Int64)))
             host.set(new_at, add(b, cast(op("not", before), Int64)))

@@ -1,0 +1,370 @@
+"""Functions of the script as operators of kernels: a function with all it takes from around it, by
+value (`syntax.Operation`). What an operator cannot have is refused here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.operations import wrong_count
+from finchlang.script.callables import PREDEFINED, FinchFunction
+from finchlang.script.show import kind_of
+from finchlang.script.values import plain
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    Break,
+    Call,
+    Continue,
+    For,
+    Function,
+    Group,
+    If,
+    KernelNode,
+    Let,
+    Literal,
+    Macro,
+    Node,
+    Operation,
+    Range,
+    Return,
+    Rows,
+    Script,
+    Subscript,
+    Text,
+    Variable,
+    While,
+)
+from finchlang.types import PairType, Type, type_of_value
+from finchlang.ways import NEXT, arms, flat, ways
+
+#: what a name of the script was bound to when a function was closed: where, its name, and the value
+Use = tuple[dict[str, Any], str, Any]
+
+_SELECT = Variable("ifelse")
+
+
+class Closed:
+    """A function as the operator it is as long as the names it uses are bound to what they were."""
+
+    def __init__(self, operation: Operation, uses: tuple[Use, ...]):
+        self.operation, self.uses = operation, uses
+
+    @property
+    def is_current(self) -> bool:
+        return all([values.get(name) is value for values, name, value in self.uses])
+
+
+def operation(value: Any) -> Node | None:
+    """What a value is in the place of an operator of a kernel, now; None if it is no function.
+
+    Raises FinchError, of kind type or unknown name, at what an operator cannot have.
+    """
+    if isinstance(value, FinchFunction):
+        return closed(value, ()).operation
+    return Variable(value.name) if isinstance(value, (Operator, Type)) else None
+
+
+class Denoted:
+    """A function of the script as the denotation runs it: by `apply` of the script's evaluator."""
+
+    def __init__(self, apply: Callable[..., Any], function: FinchFunction):
+        self._apply, self._function = apply, function
+        self._row = operator(closed(function, ()).operation)
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        return self._apply(self._function, [plain(value) for value in values], {}, None)
+
+    def type(self, types: Sequence[Type]) -> Type:
+        assert self._row is not None
+        if len(types) != self._row.arity[0]:
+            raise wrong_count(self._row.name, self._row.arity, len(types), None)
+        return self._row.result_type(tuple(types))
+
+
+def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed:
+    """A function closed over what it uses; `within` are the functions that are being closed and call
+    it."""
+    known = function.closed
+    if known is not None and known.is_current:
+        return known
+    closing = _Closing(function, within)
+    made = Closed(closing.operation(), tuple(closing.uses))
+    if known is not None and known.operation == made.operation:
+        made.operation = known.operation  # the same object is compared in no time
+    function.closed = made
+    return made
+
+
+class _Closing:
+    def __init__(self, function: FinchFunction, within: tuple[FinchFunction, ...]):
+        self.function, self.within = function, (*within, function)
+        definition = function.definition
+        self.name, self.parameters = definition.name, definition.parameters
+        self.own = function.scope.owned
+        self.taken = set(self.own)
+        self.uses: list[Use] = []
+
+    def operation(self) -> Operation:
+        definition, names = self.function.definition, {n: n for n in self.own}
+        repeated = next((p for p in self.parameters if self.parameters.count(p) > 1), None)
+        if repeated is not None:
+            raise FinchError("type", f"`{repeated}` is a parameter twice", definition.span)
+        body = definition.body
+        if isinstance(body, Script):
+            body = self.block(body, names, is_last=True)
+            found = as_expression(body)
+            body = body if found is None else found
+        else:
+            body = self.expression(body, names)
+        return Operation(self.name, self.parameters, body, span=definition.span)
+
+    # ---------------------------------------------------------------- statements
+
+    def block(self, node: Script, names: dict[str, str], is_last: bool = False) -> Script:
+        """Statements; those that are the last of the function return a value on all ways."""
+        statements = flat(node.statements)
+        if is_last and not statements:
+            raise self.without_value(node.span)
+        last = len(statements) - 1
+        done = [
+            s for k, n in enumerate(statements) for s in self.each(n, names, is_last and k == last)
+        ]
+        return Script(tuple(done), span=node.span)
+
+    def each(self, node: Node, names: dict[str, str], is_last: bool) -> Iterator[Node]:
+        """A statement, and the `return` of its value if it is the last."""
+        done = self.statement(node, names, is_last)
+        value = isinstance(done, (Literal, Variable, Call))
+        if not is_last:
+            if not value:
+                yield done
+        elif value:
+            yield Return(done, span=done.span)
+        else:
+            yield done
+            if isinstance(done, Let) and len(done.targets) == 1:
+                yield Return(done.targets[0], span=done.span)
+            elif NEXT in ways(done):
+                raise self.without_value(node.span)
+
+    def without_value(self, span: Span | None) -> FinchError:
+        message = f"`{self.name}` has no value on the way that ends here"
+        return FinchError("type", message, span, "return a number on every way")
+
+    def statement(self, node: Node, names: dict[str, str], is_last: bool) -> Node:
+        match node:
+            case Let(targets, op, value):
+                return self.let(node, targets, op, value, names)
+            case If(branches):
+                whole = arms(branches) if is_last else branches
+                done = tuple(
+                    [
+                        (self.expression(c, names), self.arm(b, node, names, is_last))
+                        for c, b in whole
+                    ]
+                )
+                return If(done, span=node.span)
+            case While(condition, body):
+                return While(
+                    self.expression(condition, names), self.inner(body, names), span=node.span
+                )
+            case For(variable, iterable, body):
+                return self.iterate(node, variable, iterable, body, names)
+            case Return(value):
+                if value is None:
+                    raise self.without_value(node.span)
+                return Return(self.expression(value, names), span=node.span)
+            case Break() | Continue():
+                return node
+        return self.expression(node, names)
+
+    def arm(self, body: Node, around: If, names: dict[str, str], is_last: bool) -> Script:
+        body = body if isinstance(body, Script) else Script((body,), span=body.span)
+        if is_last and not body.statements:
+            raise self.without_value(body.span or around.span)
+        return self.block(body, names, is_last)
+
+    def inner(self, body: Node, names: dict[str, str]) -> Script:
+        return self.block(body if isinstance(body, Script) else Script((body,)), names)
+
+    def let(
+        self,
+        node: Node,
+        targets: tuple[Node, ...],
+        op: str | None,
+        value: Node,
+        names: dict[str, str],
+    ) -> Node:
+        for target in targets:
+            if not isinstance(target, Variable):
+                message = "an operator assigns to names of its own alone"
+                raise FinchError("type", message, target.span, f"`{self.name}` is used in a kernel")
+            if target.name not in names:
+                message = f"`{target.name}` belongs to the function around `{self.name}`"
+                hint = "an operator assigns to names of its own alone"
+                raise FinchError("type", message, target.span, hint)
+        new = tuple([Variable(names[t.name], span=t.span) for t in targets])  # type: ignore
+        if op is not None:
+            value = Call(Variable(op, span=node.span), (targets[0], value), span=node.span)
+        if len(targets) == 1:
+            return Let(new, None, self.expression(value, names), span=node.span)
+        if not isinstance(value, Group) or len(value.items) != len(targets):
+            message = f"{len(targets)} names of an operator are given {len(targets)} values"
+            raise FinchError("type", message, value.span, "as in `a, b = b, a`")
+        items = tuple([self.expression(v, names) for v in value.items])
+        return Let(new, None, Group(items, span=value.span), span=node.span)
+
+    def iterate(
+        self, node: Node, variable: str, iterable: Node, body: Node, names: dict[str, str]
+    ) -> Node:
+        if not isinstance(iterable, Range):
+            message = "a loop of an operator is over a range of integers"
+            raise FinchError("type", message, iterable.span, "as in `for k = 1:n`")
+        step = iterable.step
+        if step is not None:
+            step = self.expression(step, names)
+            if not isinstance(step, Literal) or type(step.value) is not int or not step.value:
+                message = "the step of a range in an operator is an integer, and not 0"
+                raise FinchError("type", message, iterable.span)
+        ends = [self.expression(e, names) for e in (iterable.start, iterable.stop)]
+        new, count = variable, 1
+        while new in self.taken:
+            count += 1
+            new = f"{variable}_{count}"
+        self.taken.add(new)
+        range = Range(ends[0], step, ends[1], span=iterable.span)
+        return For(new, range, self.inner(body, {**names, variable: new}), span=node.span)
+
+    # ---------------------------------------------------------------- expressions
+
+    def expression(self, node: Node, names: dict[str, str]) -> Node:
+        match node:
+            case Literal(value):
+                if type_of_value(value) is None:
+                    raise FinchError("type", f"`{value!r}` is no number", node.span)
+                return node
+            case Variable(name):
+                if name in names:
+                    return Variable(names[name], span=node.span)
+                return self.number(name, node.span)
+            case Call(Variable() as op, args):
+                return self.call(node, op, tuple([self.expression(a, names) for a in args]), names)
+        raise self.refused(node)
+
+    def refused(self, node: Node) -> FinchError:
+        what = _WHAT.get(type(node), "this")
+        message = f"{what} has no place in `{self.name}`, which is used in a kernel"
+        return FinchError("type", message, node.span, _ALLOWED)
+
+    def number(self, name: str, span: Span | None) -> Literal:
+        """A number of the script around the function, as it is now."""
+        value = self.bound(name)
+        found = type_of_value(value)
+        if value is None and name not in PREDEFINED:
+            raise self.unknown(name, span)
+        if found is None or isinstance(found, PairType):
+            what = kind_of(PREDEFINED[name] if value is None else value)
+            message = f"`{name}` is {what}; what `{self.name}` takes from around it are numbers"
+            raise FinchError("type", message, span, _ALLOWED)
+        held = value.item() if isinstance(value, np.generic) else value
+        type = None if type_of_value(held) is found else found.name
+        return Literal(held, type, span=span)
+
+    def bound(self, name: str) -> Any:
+        """What the script has bound a name to around the function; None if nothing."""
+        values = self.function.parent.owner(name).values
+        value = values.get(name)
+        self.uses.append((values, name, value))
+        return value
+
+    def unknown(self, name: str, span: Span | None) -> FinchError:
+        close = difflib.get_close_matches(name, {*self.own, *PREDEFINED}, 1)
+        guess = f"did you mean `{close[0]}`?" if close else None
+        return FinchError("unknown name", f"`{name}` is not defined", span, guess)
+
+    def call(self, node: Node, op: Variable, args: tuple[Node, ...], names: dict[str, str]) -> Node:
+        name, span = op.name, op.span
+        if name in names:
+            message = f"`{name}` is a value here: an operator calls functions of the script by name"
+            raise FinchError("type", message, span)
+        value = self.bound(name)
+        if isinstance(value, FinchFunction):
+            if value in self.within:
+                message = f"`{name}` calls itself, which an operator cannot do"
+                raise FinchError("type", message, node.span, "write it as a loop")
+            inner = closed(value, self.within)
+            self.uses += inner.uses
+            found = inner.operation
+            check_count(name, (len(found.parameters),) * 2, len(args), node.span)
+            return Call(
+                Operation(found.name, found.parameters, found.body, span=span), args, span=node.span
+            )
+        row = value if isinstance(value, Operator) else None
+        if isinstance(value, Type) or value is None:
+            row = OPERATORS.get(name if value is None else value.name)
+        if row is None:
+            if value is None and name not in PREDEFINED:
+                raise self.unknown(name, span)
+            what = kind_of(PREDEFINED[name] if value is None else value)
+            message = f"`{name}` is {what}, which `{self.name}` cannot call in a kernel"
+            raise FinchError("type", message, span, _ALLOWED)
+        least, most = row.arity
+        meant = Variable(row.name, span=span)
+        if row.associative and len(args) > most:
+            return reduce(lambda a, b: Call(meant, (a, b), span=node.span), args)
+        check_count(name, row.arity, len(args), node.span)
+        return Call(meant, args, span=node.span)
+
+
+def check_count(name: str, arity: tuple[int, int], given: int, span: Span | None) -> None:
+    if not arity[0] <= given <= arity[1]:
+        raise wrong_count(name, arity, given, span)
+
+
+_ALLOWED = (
+    "an operator has numbers, operators, functions that are operators, `if`, `while`, `for` over a "
+    "range, names of its own and `return`"
+)
+_WHAT: dict[type, str] = {
+    Text: "a string",
+    KernelNode: "a kernel",
+    Rows: "an array",
+    Subscript: "an entry of an array",
+    Group: "a tuple",
+    Range: "a range",
+    Function: "a function",
+    Macro: "a macro",
+}
+
+
+def as_expression(body: Script) -> Node | None:
+    """A body that only chooses between expressions as one expression, so that Simplify sees it."""
+    first, *rest = body.statements
+    match first:
+        case Return(value):
+            return value
+        case If(branches):
+            *chosen, (_, otherwise) = arms(branches)
+            if rest and sum(NEXT in ways(arm) for _, arm in arms(branches)) > 1:
+                return None  # what follows would be there twice
+            result = _followed(otherwise, tuple(rest))
+            for condition, arm in reversed(chosen):
+                value = _followed(arm, tuple(rest))
+                if result is None or value is None:
+                    return None
+                result = Call(_SELECT, (condition, value, result), span=first.span)
+            return result
+    return None
+
+
+def _followed(arm: Node, rest: tuple[Node, ...]) -> Node | None:
+    """An arm and what follows it."""
+    statements = flat((arm,))
+    if NEXT in ways(arm):
+        statements = (*statements, *flat(rest))
+    return as_expression(Script(statements)) if statements else None
