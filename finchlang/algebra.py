@@ -6,17 +6,15 @@ A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parame
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import lru_cache
 from math import inf, nan
 from typing import Any
 
 from finchlang.functions import Staged
-from finchlang.host.fold import TRUE, cast, const, op
-from finchlang.host.ir import Const, Expr, Var
+from finchlang.host.fold import cast, const, op
+from finchlang.host.ir import Expr
 from finchlang.operations import (
-    Build,
     arithmetic,
     bitwise,
     by_first,
@@ -39,101 +37,11 @@ from finchlang.operations import (
     shift,
     sign,
 )
+from finchlang.properties import ByType, Law, Operator, law
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Operation, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.walk import remembered
-
-ByType = Callable[[Type], Any]
-
-
-@dataclass(frozen=True)
-class Law:
-    """What the value of one argument alone says of a result (SparseArray'21 section 4): where the
-    argument `at`, counted from 1, is `value` (whichever it is, if `at` is None), the result is
-    `result`; if that is None, `value` for an annihilator and the other argument for an identity.
-
-    Both are functions of the operands' type; a value None means that there is none in that type."""
-
-    value: ByType
-    at: int | None = None
-    result: ByType | None = None
-
-    def is_about(self, argument: int) -> bool:
-        """Whether this holds for an argument, counted from 1."""
-        return self.at is None or self.at == argument
-
-
-def law(value: Any, at: int | None = None, result: Any = None) -> Law:
-    """A law about `value`, which may be a constant or a function of the type, as `result` may."""
-    given = None if result is None else _by_type(result)
-    return Law(_by_type(value), at, given)
-
-
-def _by_type(value: Any) -> ByType:
-    return value if callable(value) else lambda type: value
-
-
-@dataclass(frozen=True, eq=False)
-class Operator:
-    """A row of the table. `build(*exprs)` makes the host expression and thereby fixes the type of
-    the result.
-
-    Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
-    `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a;
-    `identity` e: f(a, e) = a and f(e, a) = a, or one of them; `annihilators`: see Law; `overrides`:
-    f(a, b) = a for every a but the identity; `repeated`: an operator for doing it n times,
-    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)); `distributes_over`: names of operators g with
-    f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument that this holds for (None: each).
-
-    A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
-    n, g(a, n(a)) = e, and by which operator d it is `undone_by`, d(a, b) = g(a, n(b)). All three name
-    g as their group.
-    """
-
-    name: str
-    arity: tuple[int, int]
-    build: Build
-    associative: bool = False
-    commutative: bool = False
-    idempotent: bool = False
-    involution: bool = False
-    identity: Law | None = None
-    annihilators: tuple[Law, ...] = ()
-    overrides: bool = False
-    repeated: str | None = None
-    distributes_over: Mapping[str, int | None] = field(default_factory=dict)
-    group: str | None = None
-    inverse: str | None = None
-    undone_by: str | None = None
-    lazy_missing: bool = False  # handles `missing` itself instead of giving missing
-    keeps_old: bool = True  # as a reduction: whether the old value matters
-    selects: bool = False  # the first argument decides which of the others is the result
-    short_circuits: bool = False  # the second argument is not needed if the first annihilates
-    first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
-    undefined: Build | None = None  # the condition under which there is no result, but an error
-    staged: Staged | None = None  # a function of the script, which is not built but staged
-
-    def result_type(self, types: tuple[Type, ...]) -> Type:
-        """The type of the result for arguments of these types. Raises FinchError "type"."""
-        if self.staged is not None:
-            return self.staged.result(types)
-        return _type_of_result(self.build, *types)
-
-    def folded(self, args: Sequence[Const]) -> Const | None:
-        """The result for constants; None if there is none. Raises FinchError "type"."""
-        if self.staged is not None:
-            return self.staged.folded(args)
-        if self.undefined is not None and self.undefined(*args) is TRUE:
-            return None
-        result = self.build(*args)
-        assert isinstance(result, Const)
-        return result
-
-
-@lru_cache(maxsize=1024)
-def _type_of_result(build: Build, *types: Type) -> Type:
-    return build(*(Var("probe", t) for t in types)).type
 
 
 def _infinite(sign: int) -> ByType:

@@ -17,7 +17,7 @@ from finchlang.host.fold import FALSE, TRUE, ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.residual import ResidualHost
-from finchlang.operations import Row, called
+from finchlang.properties import Operator, called
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
     Break,
@@ -42,7 +42,7 @@ from finchlang.ways import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
 #: how many steps of loops are taken for literals, when the kernel is made
 STEPS = 10_000
 #: gives the row that a node in the place of an operator names
-Lookup = Callable[[Node], Row | None]
+Lookup = Callable[[Node], Operator | None]
 
 
 @dataclass(eq=False)
@@ -181,7 +181,7 @@ class _Body:
                 return self.call(row, node, args, given)
         raise Bug(f"{node!r} is no expression of an operator")
 
-    def call(self, row: Row, node: Node, args: tuple[Node, ...], given: Expr) -> Expr:
+    def call(self, row: Operator, node: Node, args: tuple[Node, ...], given: Expr) -> Expr:
         found: list[Expr] = []
 
         def evaluate(arg: Node, needed: Expr) -> Expr:

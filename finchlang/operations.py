@@ -1,16 +1,13 @@
 """What operators compute: each function here makes the host expression for its arguments and thereby
-fixes the type of the result. The rows of `algebra.py` name them. How a row is applied stands at the end."""
+fixes the type of the result. The rows of `algebra.py` name them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from finchlang.host.fold import TRUE, cast, conjunction, const, op
-from finchlang.host.interface import Host
+from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
-from finchlang.source import FinchError, Span
-from finchlang.syntax import Node
+from finchlang.source import FinchError
 from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, promote
 
 Build = Callable[..., Expr]
@@ -227,63 +224,3 @@ def by_first(name: str) -> Build:
 
 def isnan(a: Expr) -> Expr:
     return const(False) if a.type.kind in _EXACT else op("isnan", a)
-
-
-# ------------------------------------------------------------------------------------ application
-
-#: an operator's row (`algebra.Operator`), which is made with what is here
-Row = Any
-#: what is said where an operator is `undefined`
-NO_RESULT = "an integer is divided by 0"
-
-
-Evaluate = Callable[[Node, Expr], Expr]
-
-
-def called(
-    row: Row, args: Sequence[Node], evaluate: Evaluate, host: Host, span: Span | None, given: Expr
-) -> Expr:
-    """A call of an operator where `given` holds; `evaluate` gives the value of an argument where it is
-    needed."""
-    exprs: list[Expr] = []
-    try:
-        for arg in args:
-            exprs.append(evaluate(arg, _needed(row, exprs, given)))
-        return applied(row, exprs, host, span, given)
-    except FinchError as error:
-        raise error.at(span) from None
-
-
-def _needed(row: Row, before: list[Expr], given: Expr) -> Expr:
-    """The condition under which the next argument of an operator is needed."""
-    if not before or before[0].type != Bool or not (row.selects or row.short_circuits):
-        return given
-    first = before[0]
-    if row.selects:
-        return conjunction(given, first if len(before) == 1 else op("not", first))
-    zero = row.annihilators[0].value(Bool)
-    return conjunction(given, op("not", first) if zero else first)
-
-
-def applied(
-    row: Row, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
-) -> Expr:
-    """An operator on arguments, checked to have a result where `given` holds."""
-    if row.staged is not None:
-        return row.staged.run(host, args, given)
-    result = row.build(*args)
-    if row.undefined is not None:
-        undefined = conjunction(given, row.undefined(*args))
-        host.branch(undefined, lambda: host.fail("bounds", NO_RESULT, (), span))
-    return result
-
-
-def wrong_count(
-    name: str, arity: tuple[int, int], given: int, span: Span | None, hint: str | None = None
-) -> FinchError:
-    """The error of a call with a wrong number of arguments."""
-    least, most = arity
-    count = (
-        f"{least} argument{'s' * (least != 1)}" if least == most else f"{least} to {most} arguments"
-    )
-    return FinchError("type", f"`{name}` takes {count}, not {given}", span, hint)

@@ -26,7 +26,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("walk",),
     ("ways",),
     ("host",),
-    ("operations", "functions", "algebra"),
+    ("operations", "properties", "functions", "algebra"),
     ("looplets",),
     ("text",),
     ("tensors",),

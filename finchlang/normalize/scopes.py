@@ -15,7 +15,7 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
-from finchlang.operations import wrong_count
+from finchlang.properties import wrong_count
 from finchlang.source import FinchError
 from finchlang.syntax import (
     MODES,

@@ -8,7 +8,7 @@ from finchlang.algebra import literal_type, operator
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
-from finchlang.operations import called
+from finchlang.properties import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (

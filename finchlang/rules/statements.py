@@ -8,7 +8,7 @@ from finchlang.algebra import operator
 from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.operations import applied
+from finchlang.properties import applied
 from finchlang.rules.engine import (
     Machine,
     State,

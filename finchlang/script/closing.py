@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra import OPERATORS, Operator, operator
-from finchlang.operations import wrong_count
+from finchlang.properties import wrong_count
 from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain

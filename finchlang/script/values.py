@@ -14,7 +14,7 @@ import numpy as np
 from finchlang.algebra import Operator
 from finchlang.host.evaluate import as_function
 from finchlang.host.ir import Var
-from finchlang.operations import NO_RESULT
+from finchlang.properties import NO_RESULT
 from finchlang.script.show import check_depth, joined, kind_of, size_text, text
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING

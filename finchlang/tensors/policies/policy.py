@@ -13,7 +13,7 @@ from finchlang.host.bits import below_64, bit_length
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
-from finchlang.operations import applied
+from finchlang.properties import applied
 from finchlang.source import Bug
 from finchlang.syntax import Literal
 from finchlang.tensors.level import UPDATE, Fiber, Storage

@@ -1,0 +1,183 @@
+"""What is known of an operator: its row in the operator table, with its laws; and how it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
+
+from finchlang.host.fold import TRUE, conjunction, op
+from finchlang.host.interface import Host
+from finchlang.host.ir import Const, Expr, Var
+from finchlang.operations import Build
+from finchlang.source import FinchError, Span
+from finchlang.syntax import Node
+from finchlang.types import Bool, Type
+
+ByType = Callable[[Type], Any]
+
+
+@dataclass(frozen=True)
+class Law:
+    """What the value of one argument alone says of a result (SparseArray'21 section 4): where the
+    argument `at`, counted from 1, is `value` (whichever it is, if `at` is None), the result is
+    `result`; if that is None, `value` for an annihilator and the other argument for an identity.
+
+    Both are functions of the operands' type; a value None means that there is none in that type."""
+
+    value: ByType
+    at: int | None = None
+    result: ByType | None = None
+
+    def is_about(self, argument: int) -> bool:
+        """Whether this holds for an argument, counted from 1."""
+        return self.at is None or self.at == argument
+
+
+def law(value: Any, at: int | None = None, result: Any = None) -> Law:
+    """A law about `value`, which may be a constant or a function of the type, as `result` may."""
+    given = None if result is None else _by_type(result)
+    return Law(_by_type(value), at, given)
+
+
+def _by_type(value: Any) -> ByType:
+    return value if callable(value) else lambda type: value
+
+
+class Staging(Protocol):
+    """What an operator does that is not built but staged: see `functions.Staged`."""
+
+    def result(self, types: tuple[Type, ...]) -> Type:
+        """The type of the result for arguments of these types."""
+
+    def run(self, host: Host, args: Sequence[Expr], given: Expr) -> Expr:
+        """The result for arguments, which matters only where `given` holds."""
+
+    def folded(self, args: Sequence[Const]) -> Const | None:
+        """The result for constants, or None."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """A row of the table. `build(*exprs)` makes the host expression and thereby fixes the type of
+    the result.
+
+    Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
+    `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a;
+    `identity` e: f(a, e) = a and f(e, a) = a, or one of them; `annihilators`: see Law; `overrides`:
+    f(a, b) = a for every a but the identity; `repeated`: an operator for doing it n times,
+    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)); `distributes_over`: names of operators g with
+    f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument that this holds for (None: each).
+
+    A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
+    n, g(a, n(a)) = e, and by which operator d it is `undone_by`, d(a, b) = g(a, n(b)). All three name
+    g as their group.
+    """
+
+    name: str
+    arity: tuple[int, int]
+    build: Build
+    associative: bool = False
+    commutative: bool = False
+    idempotent: bool = False
+    involution: bool = False
+    identity: Law | None = None
+    annihilators: tuple[Law, ...] = ()
+    overrides: bool = False
+    repeated: str | None = None
+    distributes_over: Mapping[str, int | None] = field(default_factory=dict)
+    group: str | None = None
+    inverse: str | None = None
+    undone_by: str | None = None
+    lazy_missing: bool = False  # handles `missing` itself instead of giving missing
+    keeps_old: bool = True  # as a reduction: whether the old value matters
+    selects: bool = False  # the first argument decides which of the others is the result
+    short_circuits: bool = False  # the second argument is not needed if the first annihilates
+    first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
+    undefined: Build | None = None  # the condition under which there is no result, but an error
+    staged: Staging | None = None  # a function of the script, which is not built but staged
+
+    def result_type(self, types: tuple[Type, ...]) -> Type:
+        """The type of the result for arguments of these types. Raises FinchError "type"."""
+        if self.staged is not None:
+            return self.staged.result(types)
+        return _type_of_result(self.build, *types)
+
+    def folded(self, args: Sequence[Const]) -> Const | None:
+        """The result for constants; None if there is none. Raises FinchError "type"."""
+        if self.staged is not None:
+            return self.staged.folded(args)
+        if self.undefined is not None and self.undefined(*args) is TRUE:
+            return None
+        result = self.build(*args)
+        assert isinstance(result, Const)
+        return result
+
+
+@lru_cache(maxsize=1024)
+def _type_of_result(build: Build, *types: Type) -> Type:
+    return build(*(Var("probe", t) for t in types)).type
+
+
+# ------------------------------------------------------------------------------------ application
+
+#: what is said where an operator is `undefined`
+NO_RESULT = "an integer is divided by 0"
+
+
+Evaluate = Callable[[Node, Expr], Expr]
+
+
+def called(
+    row: Operator,
+    args: Sequence[Node],
+    evaluate: Evaluate,
+    host: Host,
+    span: Span | None,
+    given: Expr,
+) -> Expr:
+    """A call of an operator where `given` holds; `evaluate` gives the value of an argument where it is
+    needed."""
+    exprs: list[Expr] = []
+    try:
+        for arg in args:
+            exprs.append(evaluate(arg, _needed(row, exprs, given)))
+        return applied(row, exprs, host, span, given)
+    except FinchError as error:
+        raise error.at(span) from None
+
+
+def _needed(row: Operator, before: list[Expr], given: Expr) -> Expr:
+    """The condition under which the next argument of an operator is needed."""
+    if not before or before[0].type != Bool or not (row.selects or row.short_circuits):
+        return given
+    first = before[0]
+    if row.selects:
+        return conjunction(given, first if len(before) == 1 else op("not", first))
+    zero = row.annihilators[0].value(Bool)
+    return conjunction(given, op("not", first) if zero else first)
+
+
+def applied(
+    row: Operator, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
+) -> Expr:
+    """An operator on arguments, checked to have a result where `given` holds."""
+    if row.staged is not None:
+        return row.staged.run(host, args, given)
+    result = row.build(*args)
+    if row.undefined is not None:
+        undefined = conjunction(given, row.undefined(*args))
+        host.branch(undefined, lambda: host.fail("bounds", NO_RESULT, (), span))
+    return result
+
+
+def wrong_count(
+    name: str, arity: tuple[int, int], given: int, span: Span | None, hint: str | None = None
+) -> FinchError:
+    """The error of a call with a wrong number of arguments."""
+    least, most = arity
+    count = (
+        f"{least} argument{'s' * (least != 1)}" if least == most else f"{least} to {most} arguments"
+    )
+    return FinchError("type", f"`{name}` takes {count}, not {given}", span, hint)
