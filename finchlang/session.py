@@ -194,6 +194,11 @@ class Session:
         self._sites[id(node)] = site  # the last used is the last
         return site
 
+    def run_kernel(self, kernel: KernelNode, values: dict[str, Any]) -> Any:
+        """Run a kernel on what its names stand for in `values`, where other objects take the place of
+        results that cannot be changed in place. Raises FinchError."""
+        return self._run_kernel(kernel, Environment(values=values))
+
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
         return self._call(self._site(node), environment)
 

@@ -37,6 +37,8 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("script",),
     ("run",),
     ("session",),
+    ("protocols",),
+    ("array",),
     ("agreement",),
     ("",),  # finchlang/__init__.py: the public names
     ("repl",),

@@ -138,6 +138,8 @@ class Tensor:
     def order(self) -> int:
         return self.format.order
 
+    ndim = order
+
     @property
     def fill(self) -> Any:
         return self.format.fill.value
@@ -288,7 +290,11 @@ class Scalar:
         return self.format.fill.value
 
     shape: tuple[int, ...] = ()
-    order = 0
+    order = ndim = 0
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.format.element_type.dtype
 
     def to_numpy(self) -> np.ndarray:
         return np.array(self.value, self.format.element_type.dtype)
@@ -317,6 +323,8 @@ class SwizzledTensor:
     @property
     def order(self) -> int:
         return self.body.order
+
+    ndim = order
 
     @property
     def fill(self) -> Any:

@@ -1,0 +1,174 @@
+"""Making arrays: of numbers, of other arrays, of a constant; with the format and the fill that is asked
+for."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.elementwise import astype
+from finchlang.array.expression import Array, Constant, Leaf, Number, as_expression, expression_of
+from finchlang.array.promotion import type_of
+from finchlang.array.run import compute, todense
+from finchlang.script.tensors import convert, over
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.formats import parse_format
+from finchlang.tensors.level import Level
+from finchlang.tensors.sparse_list import SparseList
+from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.types import Type, type_of_value
+
+
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    format: Any = None,
+    fill_value: Any = None,
+) -> Array:
+    """The array that a number, nested lists, a NumPy array, a SciPy matrix or a tensor is, in its own
+    memory. With a `format` (a level, or its text) or a `fill_value` it is a tensor that stores what
+    differs from the fill; without a format in lists."""
+    node = expression_of(obj)
+    if node is None:
+        given = np.asarray(obj, None if dtype is None else type_of(dtype).dtype)
+        node = as_expression(given)
+    if type(node) is Number and format is None:
+        node = Leaf(
+            Scalar(node.values.type.wrap(node.value)), as_expression(Scalar(node.value)).static
+        )
+    result = Array(node) if dtype is None else astype(Array(node), dtype)
+    if format is None and fill_value is None:
+        return Array(as_expression(deepcopy(obj))) if copy and type(node) is Leaf else result
+    return astensor(result, format, fill_value)
+
+
+def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
+    """`x`, computed, in a format: a level or its text, whose fill it has unless another is given."""
+    arg = as_expression(x)
+    type, order = arg.values.type, len(arg.shape)
+    level = parse_format(format) if isinstance(format, str) else format
+    if level is None:
+        level = _lists(order, Element(typed_literal(type.wrap(0), type)))
+    if fill_value is not None:
+        level = over(level, Element(typed_literal(fill_value, type)))
+    tensor: Any = arg.value if isinstance(arg, Leaf) else compute(x)
+    if isinstance(tensor, (np.ndarray, Scalar)) or not hasattr(tensor, "entries"):
+        tensor = Tensor.from_numpy(todense(tensor))
+    return Array(as_expression(convert(level, tensor)))
+
+
+def _lists(order: int, leaf: Level) -> Level:
+    """Dense in the last mode of a matrix, else lists."""
+    for mode in range(order):
+        leaf = Dense(leaf) if mode == 1 and order == 2 else SparseList(leaf)
+    return leaf
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    format: Any = None,
+) -> Array:
+    """The same value everywhere, of which nothing is stored; a tensor of a `format`, with this fill, if
+    one is given."""
+    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple(map(int, shape))
+    if isinstance(fill_value, Array):
+        fill_value = todense(fill_value)[()]
+    own = type_of_value(fill_value)
+    if own is None:
+        raise TypeError(f"{fill_value!r} is no number")
+    type = own if dtype is None else type_of(dtype)
+    literal = typed_literal(type.wrap(fill_value), type)
+    if format is None:
+        return Array(Constant(literal, sizes))
+    level = parse_format(format) if isinstance(format, str) else format
+    return Array(as_expression(Tensor(over(level, Element(literal)), *sizes)))
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+    """Zeros, of float64 unless another type is given."""
+    return full(shape, 0, dtype=np.float64 if dtype is None else dtype, format=format)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+    """Ones, of float64 unless another type is given."""
+    return full(shape, 1, dtype=np.float64 if dtype is None else dtype, format=format)
+
+
+empty = zeros
+
+
+def full_like(
+    x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None, format: Any = None
+) -> Array:
+    """As `full`, of the shape and type of `x`."""
+    arg = as_expression(x)
+    type = arg.values.type.dtype if dtype is None else dtype
+    return full(arg.shape, fill_value, dtype=type, format=format)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+    """Zeros of the shape and type of `x`."""
+    return full_like(x, 0, dtype=dtype, format=format)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+    """Ones of the shape and type of `x`."""
+    return full_like(x, 1, dtype=dtype, format=format)
+
+
+empty_like = zeros_like
+
+
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Array:
+    """The numbers from `start` (0, if one is given alone) up to before `stop`, with a step."""
+    first: Any
+    first, last = (0, start) if stop is None else (start, stop)
+    return Array(as_expression(np.arange(first, last, step, dtype=dtype)))
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    endpoint: bool = True,
+) -> Array:
+    """`num` numbers at equal distances, from `start` to `stop`."""
+    return Array(as_expression(np.linspace(start, stop, num, endpoint, dtype=dtype)))
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Any = None,
+    format: Any = None,
+) -> Array:
+    """A matrix with ones in its k-th diagonal above the main one, sparse unless a `format` says else."""
+    columns = n_rows if n_cols is None else n_cols
+    type: Type = type_of(np.float64 if dtype is None else dtype)
+    level = parse_format(format) if isinstance(format, str) else format
+    if level is None:
+        level = _lists(2, Element(typed_literal(type.wrap(0), type)))
+    rows = np.arange(max(0, -k), max(0, min(n_rows, columns - k)))
+    values = np.ones(len(rows), type.dtype)
+    return Array(as_expression(Tensor.from_coo(level, (n_rows, columns), [rows, rows + k], values)))

@@ -1,0 +1,259 @@
+"""Functions of the elements of arrays, which broadcast: each makes the operator that it is of values of
+their common type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from finchlang.algebra import operator
+from finchlang.array.expression import (
+    Array,
+    Expression,
+    apply,
+    as_expression,
+    converted,
+    op_node,
+    operands,
+)
+from finchlang.array.promotion import floating, promoted, type_of
+from finchlang.types import Bool, Type
+
+Maker = Callable[..., Expression]
+#: the functions of this module by their names, for NumPy's of the same names, too
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    FUNCTIONS[name] = function
+    return function
+
+
+def _kinds_only(name: str, type: Type, kinds: tuple[str, ...]) -> None:
+    if kinds and type.kind not in kinds:
+        raise TypeError(f"{name} takes no arrays of {type.dtype}")
+
+
+def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any]:
+    """`op` of operands of one type, which must be of these kinds; of Bool another operator, if any."""
+
+    def function(x1: Any, x2: Any, /) -> Array:
+        args = operands(x1, x2)
+        type = args[0].values.type
+        if bools and type is Bool:
+            return Array(apply(bools, *args))
+        _kinds_only(name, type, kinds)
+        return Array(apply(op, *args))
+
+    return _named(function, name, f"`{op}` of the elements of two arrays.")
+
+
+def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
+    """`op` of floats; integers and Bools become float64."""
+
+    def unary(x: Any, /) -> Array:
+        arg = as_expression(x)
+        return Array(apply(op, converted(arg, floating(arg.values.type))))
+
+    def binary(x1: Any, x2: Any, /) -> Array:
+        args = operands(x1, x2)
+        type = floating(args[0].values.type)
+        return Array(apply(op, *[converted(arg, type) for arg in args]))
+
+    function: Any = unary if arity == 1 else binary
+    return _named(function, name, f"`{op}` of the elements, as floats.")
+
+
+def _of_one(name: str, make: Maker, *kinds: str) -> Callable[..., Any]:
+    def function(x: Any, /) -> Array:
+        arg = as_expression(x)
+        _kinds_only(name, arg.values.type, kinds)
+        return Array(make(arg))
+
+    return _named(function, name, f"{name.replace('_', ' ')} of each element.")
+
+
+def _of_two(name: str, make: Maker, *kinds: str, is_float: bool = False) -> Callable[..., Any]:
+    def function(x1: Any, x2: Any, /) -> Array:
+        args = operands(x1, x2)
+        if is_float:
+            args = [converted(arg, floating(arg.values.type)) for arg in args]
+        _kinds_only(name, args[0].values.type, kinds)
+        return Array(make(*args))
+
+    return _named(function, name, f"{name.replace('_', ' ')} of the elements of two arrays.")
+
+
+def number(value: Any, like: Expression) -> Expression:
+    """A Python number of the type of `like`, as a literal."""
+    from finchlang.array.expression import Constant
+    from finchlang.tensors.element import typed_literal
+
+    return Constant(typed_literal(value, like.values.type))
+
+
+def truth(arg: Expression) -> Expression:
+    """Whether each element is not 0."""
+    return converted(arg, Bool)
+
+
+_NUMBERS = ("int", "uint", "float")
+_BITS = ("bool", "int", "uint")
+
+add = _same("add", "+", *_NUMBERS, bools="||")
+subtract = _same("subtract", "-", *_NUMBERS)
+multiply = _same("multiply", "*")
+divide = _float("divide", "/", 2)
+floor_divide = _same("floor_divide", "fld", *_NUMBERS)
+remainder = _same("remainder", "mod", *_NUMBERS)
+pow = _same("pow", "^", *_NUMBERS)
+maximum = _same("maximum", "max")
+minimum = _same("minimum", "min")
+equal = _same("equal", "==")
+not_equal = _same("not_equal", "!=")
+less = _same("less", "<")
+less_equal = _same("less_equal", "<=")
+greater = _same("greater", ">")
+greater_equal = _same("greater_equal", ">=")
+bitwise_and = _same("bitwise_and", "&", *_BITS, bools="&&")
+bitwise_or = _same("bitwise_or", "|", *_BITS, bools="||")
+bitwise_xor = _same("bitwise_xor", "xor", *_BITS)
+bitwise_left_shift = _same("bitwise_left_shift", "<<", "int", "uint")
+bitwise_right_shift = _same("bitwise_right_shift", ">>", "int", "uint")
+
+sqrt, exp, expm1 = (_float(name, name) for name in ("sqrt", "exp", "expm1"))
+log, log1p, log2, log10 = (_float(name, name) for name in ("log", "log1p", "log2", "log10"))
+sin, cos, tan = (_float(name, name) for name in ("sin", "cos", "tan"))
+asin, acos, atan = (_float(name, name) for name in ("asin", "acos", "atan"))
+sinh, cosh, tanh = (_float(name, name) for name in ("sinh", "cosh", "tanh"))
+
+abs = _of_one("abs", lambda x: apply("abs", x))
+negative = _of_one("negative", lambda x: apply("-", x), *_NUMBERS)
+positive = _of_one("positive", lambda x: x, *_NUMBERS)
+sign = _of_one("sign", lambda x: apply("sign", x), *_NUMBERS)
+square = _of_one("square", lambda x: apply("*", x, x), *_NUMBERS)
+bitwise_invert = _of_one(
+    "bitwise_invert", lambda x: apply("!" if x.values.type is Bool else "~", x), *_BITS
+)
+logical_not = _of_one("logical_not", lambda x: apply("!", truth(x)))
+floor, ceil, trunc, round_ = (
+    _of_one(name, lambda x, name=name: x if not x.values.type.is_float else apply(name, x))
+    for name in ("floor", "ceil", "trunc", "round")
+)
+isnan = _of_one("isnan", lambda x: apply("isnan", x))
+isinf = _of_one("isinf", lambda x: _is_float(x, lambda: apply("==", *_size_and_infinity(x)), False))
+isfinite = _of_one(
+    "isfinite", lambda x: _is_float(x, lambda: apply("<", *_size_and_infinity(x)), True)
+)
+real = _of_one("real", lambda x: x, *_NUMBERS)
+conj = _of_one("conj", lambda x: x, *_NUMBERS)
+imag = _of_one("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
+reciprocal = _of_one("reciprocal", lambda x: apply("/", number(1, _as_float(x)), _as_float(x)))
+
+logical_and = _of_two("logical_and", lambda a, b: apply("&&", truth(a), truth(b)))
+logical_or = _of_two("logical_or", lambda a, b: apply("||", truth(a), truth(b)))
+logical_xor = _of_two("logical_xor", lambda a, b: apply("xor", truth(a), truth(b)))
+
+
+def _as_float(x: Expression) -> Expression:
+    return converted(x, floating(x.values.type))
+
+
+def _size_and_infinity(x: Expression) -> tuple[Expression, Expression]:
+    return apply("abs", x), number(float("inf"), x)
+
+
+def _is_float(x: Expression, test: Callable[[], Expression], otherwise: bool) -> Expression:
+    """A test of floats; of other types it is the same for all."""
+    if x.values.type.is_float:
+        return test()
+    return apply("||" if otherwise else "&&", number(otherwise, truth(x)), truth(x))
+
+
+def _logaddexp(a: Expression, b: Expression) -> Expression:
+    above = apply("max", a, b)
+    rest = apply("log1p", apply("exp", apply("-", apply("abs", apply("-", a, b)))))
+    twice = apply("+", a, number(float(np.log(2)), a))
+    return apply("ifelse", apply("==", a, b), twice, apply("+", above, rest))
+
+
+logaddexp = _of_two("logaddexp", _logaddexp, is_float=True)
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Array:
+    """The elements of `x1` where the condition is true, else those of `x2`."""
+    return Array(apply("ifelse", truth(as_expression(condition)), *operands(x1, x2)))
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
+    """The elements of `x` within these limits, which may be arrays, too."""
+    arg = as_expression(x)
+    type = arg.values.type
+    for op, limit in (("max", min), ("min", max)):
+        if limit is not None:
+            arg = apply(op, *operands(Array(arg), limit))
+    return Array(converted(arg, type))
+
+
+def round(x: Any, /, decimals: int = 0) -> Array:
+    """The nearest whole numbers, of two the even one."""
+    if decimals:
+        raise TypeError("round takes no decimals here")
+    return round_(x)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    """The same values as another type; a float without a whole part in an integer type is undefined."""
+    return Array(converted(as_expression(x), type_of(dtype)))
+
+
+def map_elements(op: Any, *arrays: Any) -> Array:
+    """An operator of the language by its name, a NumPy ufunc, or an operator of one's own, of the
+    elements of arrays of their own types. Raises TypeError for what is none."""
+    if isinstance(op, np.ufunc):
+        function = FUNCTIONS.get(ALIASES.get(op.__name__, op.__name__))
+        if function is not None:
+            return function(*arrays)
+        op = op.__name__
+    if operator(op_node(op)) is None:
+        raise TypeError(f"there is no operator {op}")
+    kinds = [value if type(value) in (bool, int, float) else None for value in arrays]
+    if kinds.count(None) < len(kinds):
+        return Array(apply(op, *operands(*arrays)))
+    return Array(apply(op, *map(as_expression, arrays)))
+
+
+FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}
+#: what NumPy calls them
+ALIASES = {
+    **{
+        "absolute": "abs",
+        "fabs": "abs",
+        "true_divide": "divide",
+        "power": "pow",
+        "mod": "remainder",
+    },
+    **{"invert": "bitwise_invert", "bitwise_not": "bitwise_invert", "conjugate": "conj"},
+    **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
+    **{"rint": "round", "around": "round", "fmax": "maximum", "fmin": "minimum"},
+    **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
+    **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"},
+}
+del ALIASES["fmax"], ALIASES["fmin"]  # these pass NaN over
+
+
+def common_type(*arrays: Any) -> Type:
+    """The type that arrays, types and Python numbers promote to."""
+    kinds = [a if type(a) in (bool, int, float) else None for a in arrays]
+    types = [
+        type(a) if kind is not None else _type_of(a) for a, kind in zip(arrays, kinds, strict=True)
+    ]
+    return promoted(*types)
+
+
+def _type_of(value: Any) -> Type:
+    return value.node.values.type if isinstance(value, Array) else as_expression(value).values.type

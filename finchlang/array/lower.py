@@ -1,0 +1,243 @@
+"""Expressions to Finch programs: one kernel for all that is asked for, in which each result, and each
+reduction within an expression, is a loop nest of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.array.expression import (
+    Constant,
+    Expression,
+    Leaf,
+    Map,
+    Number,
+    Reduce,
+    View,
+    identity_of,
+    op_node,
+    values_of,
+)
+from finchlang.array.plan import Nest, Read, loop_order, result_format
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Dimensionless,
+    Extent,
+    Index,
+    KernelNode,
+    Literal,
+    Loop,
+    Node,
+    Variable,
+)
+from finchlang.tensors.level import Level, Swizzled
+
+ONE = Literal(1)
+#: names of the loops' indices, by the modes of what they go over
+_NAMES = "ijklmnop"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel, and what its names stand for: `operands` and `numbers` are bound anew at each call, to
+    the value of a node (by its number among the nodes of the expression), to one of its numbers or to
+    one of its sizes; `tensors` are made anew, with the number of the node they hold; `results` are
+    the names of what was asked for."""
+
+    kernel: KernelNode
+    operands: tuple[tuple[str, int], ...]
+    numbers: tuple[tuple[str, int, int], ...]
+    sizes: tuple[tuple[str, int, int], ...]
+    tensors: tuple[tuple[str, Level | Swizzled, int], ...]
+    results: tuple[str, ...]
+    dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
+
+
+@dataclass
+class _Loops:
+    """What is found of a loop nest while its expression is lowered: the accesses, and the indices that
+    get their extents from them."""
+
+    reads: list[Read] = field(default_factory=list)
+    covered: set[Node] = field(default_factory=set)
+
+
+class Lowering:
+    """A program in the making, for an expression whose nodes are numbered by `number_of`."""
+
+    def __init__(self, number_of: Callable[[Expression], int], is_dense: bool):
+        self.number_of, self.is_dense = number_of, is_dense
+        self.statements: list[Node] = []
+        self.operands: dict[int, str] = {}
+        self.numbers: dict[tuple[int, int], str] = {}
+        self.sizes: dict[tuple[int, int], str] = {}
+        self.tensors: dict[int, tuple[str, Level | Swizzled]] = {}
+        self.given: dict[int, Level | Swizzled] = {}
+        self._loops, self.has_sparse = _Loops(), False
+
+    # ------------------------------------------------------------------------------ expressions
+
+    def value(self, node: Expression, indices: tuple[Node, ...]) -> Node:
+        """The element of a node at these indices, one for each of its modes, as an expression."""
+        stored = self.tensors.get(self.number_of(node))
+        if stored is not None:
+            return self.read(stored[0], stored[1], indices)
+        return LOWERINGS[type(node)](self, node, indices)
+
+    def read(self, name: str, format: Any, indices: tuple[Node, ...]) -> Node:
+        """An access of a tensor of the kernel."""
+        self._loops.reads.append(Read(format, indices))
+        self._loops.covered |= {index for index in indices if isinstance(index, Index)}
+        return Access(Variable(name), indices)
+
+    def operand(self, node: Leaf) -> str:
+        """The name of an operand."""
+        return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
+
+    def number(self, node: Expression, k: int = 0) -> Variable:
+        """The name of one of a node's numbers."""
+        return Variable(self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}"))
+
+    def size(self, node: Expression, mode: int) -> Variable:
+        """The name of one of a node's sizes."""
+        return Variable(self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}"))
+
+    # ------------------------------------------------------------------------------- statements
+
+    def tensor(self, node: Expression) -> str:
+        """The name of the tensor that a node is stored in, by a loop nest before the present one."""
+        known = self.tensors.get(self.number_of(node))
+        if known is not None:
+            return known[0]
+        outer, self._loops = self._loops, _Loops()
+        if isinstance(node, Reduce):
+            (arg,) = node.args
+            reduced, op, start = node.axes, op_node(node.op), identity_of(node.op, node.values.type)
+        else:
+            arg, reduced, op, start = node, (), Variable("initwrite"), node.values.fill
+        own = tuple([Index(_name(k)) for k in range(len(arg.shape))])
+        value = self.value(arg, own)
+        kept = tuple([i for k, i in enumerate(own) if k not in reduced])
+        # a tensor begins as its fill does
+        values = values_of(start, node.values.is_fill)
+        nest = Nest(kept, tuple([own[k] for k in reduced]), values, tuple(self._loops.reads))
+        order = loop_order(nest)
+        format = self.given.get(self.number_of(node)) or result_format(nest, order, self.is_dense)
+        name = f"t{len(self.tensors)}"
+        body: Node = Assign(Access(Variable(name), kept), op, value)
+        for index in reversed(order):
+            body = Loop(index, self._extent(arg, own.index(index), index), body)
+        self.statements += [Declare(Variable(name), plain(start)), body]
+        self.tensors[self.number_of(node)] = name, format
+        self._loops = outer
+        return name
+
+    def _extent(self, node: Expression, mode: int, index: Index) -> Node:
+        """What the operands say, if one is read at this index, else what the node's shape does."""
+        if index in self._loops.covered:
+            return Dimensionless()
+        return Extent(ONE, self.size(node, mode))
+
+    def program(
+        self, results: tuple[Expression, ...], given: dict[int, Level | Swizzled]
+    ) -> Program:
+        """The program that makes these, some of them of `given` formats."""
+        self.given = given
+        names = tuple([self.tensor(node) for node in results])
+        return Program(
+            KernelNode(Block(tuple(self.statements))),
+            tuple((name, number) for number, name in self.operands.items()),
+            tuple((name, *of) for of, name in self.numbers.items()),
+            tuple((name, *of) for of, name in self.sizes.items()),
+            tuple((name, format, number) for number, (name, format) in self.tensors.items()),
+            names,
+            self._dense_of_sparse(results),
+        )
+
+    def _dense_of_sparse(self, results: tuple[Expression, ...]) -> tuple[int, ...]:
+        if not self.has_sparse:
+            return ()
+        numbers = [self.number_of(node) for node in results]
+        return tuple([n for n in numbers if _is_dense(self.tensors[n][1])])
+
+
+def _is_dense(format: Level | Swizzled) -> bool:
+    level = format.level if isinstance(format, Swizzled) else format
+    return all([part.is_leaf or part.is_dense for part in level.levels()])
+
+
+def plain(literal: Literal) -> Literal:
+    """A literal as it is written where its type is the one it has anyway."""
+    own = literal.type in ("Bool", "Int64", "Float64")
+    return Literal(literal.value) if own else literal
+
+
+def _name(mode: int) -> str:
+    return _NAMES[mode] if mode < len(_NAMES) else f"i{mode + 1}"
+
+
+#: by the class of a node, its element at these indices; whoever adds a node adds its own
+LOWERINGS: dict[type[Expression], Callable[[Lowering, Any, tuple[Node, ...]], Node]] = {}
+
+
+def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
+    """A decorator for the function that lowers nodes of a class."""
+
+    def add(function: Any) -> Any:
+        LOWERINGS[kind] = function
+        return function
+
+    return add
+
+
+@lowers(Leaf)
+def _leaf(to: Lowering, node: Leaf, indices: tuple[Node, ...]) -> Node:
+    to.has_sparse = to.has_sparse or node.values.is_fill
+    return to.read(to.operand(node), node.static.format, indices)
+
+
+@lowers(Number)
+def _number(to: Lowering, node: Number, indices: tuple[Node, ...]) -> Node:
+    return to.number(node)
+
+
+@lowers(Constant)
+def _constant(to: Lowering, node: Constant, indices: tuple[Node, ...]) -> Node:
+    return plain(node.values.fill)
+
+
+@lowers(Map)
+def _map(to: Lowering, node: Map, indices: tuple[Node, ...]) -> Node:
+    stretched = node.stretched or [(False,) * len(indices)] * len(node.args)
+    parts = [
+        to.value(arg, unstretched(indices, modes))
+        for arg, modes in zip(node.args, stretched, strict=True)
+    ]
+    return Call(op_node(node.op), tuple(parts))
+
+
+def unstretched(indices: tuple[Node, ...], stretched: tuple[bool, ...]) -> tuple[Node, ...]:
+    """The indices of an argument where what it is broadcast to has these: 1 in modes of size 1."""
+    last = indices[len(indices) - len(stretched) :]
+    return tuple([ONE if repeats else i for i, repeats in zip(last, stretched, strict=True)])
+
+
+@lowers(Reduce)
+def _reduce(to: Lowering, node: Reduce, indices: tuple[Node, ...]) -> Node:
+    to.tensor(node)
+    return to.value(node, indices)
+
+
+@lowers(View)
+def _view(to: Lowering, node: View, indices: tuple[Node, ...]) -> Node:
+    (arg,) = node.args
+    own: list[Node] = [ONE] * len(arg.shape)
+    for axis, index, repeats in zip(node.axes, indices, node.stretched, strict=True):
+        if axis is not None and not repeats:
+            own[axis] = index
+    return to.value(arg, tuple(own))

@@ -1,0 +1,102 @@
+"""What the array API standard asks of a namespace: its types, devices and capabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.elementwise import common_type
+from finchlang.array.expression import Array
+from finchlang.array.promotion import type_of
+
+bool_ = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
+float32, float64 = np.dtype("float32"), np.dtype("float64")
+
+_KINDS: dict[str, tuple[np.dtype, ...]] = {
+    "bool": (bool_,),
+    "signed integer": (int8, int16, int32, int64),
+    "unsigned integer": (uint8, uint16, uint32, uint64),
+    "real floating": (float32, float64),
+    "complex floating": (),
+}
+_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"]
+
+
+class Info:
+    """What there is: no complex and no half types, no boolean indices, no shapes that depend on data."""
+
+    def capabilities(self) -> dict[str, Any]:
+        return {
+            "boolean indexing": False,
+            "data-dependent shapes": False,
+            "max dimensions": 64,
+        }
+
+    def default_device(self) -> str:
+        return "cpu"
+
+    def devices(self) -> list[str]:
+        return ["cpu"]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+        return {"real floating": float64, "integral": int64, "indexing": int64}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
+        kinds = (
+            ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
+        )
+        unknown = [name for name in kinds if name not in _KINDS]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is no kind of types: {', '.join(_KINDS)}")
+        return {dtype.name: dtype for name in kinds for dtype in _KINDS[name]}
+
+
+def array_namespace_info() -> Info:
+    """`__array_namespace_info__`"""
+    return Info()
+
+
+def result_type(*arrays: Any) -> np.dtype:
+    """The type that arrays, types and Python numbers promote to."""
+    return common_type(*arrays).dtype
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether values of one type may be those of another by promotion."""
+    own = from_.dtype if isinstance(from_, Array) else type_of(from_).dtype
+    return np.can_cast(own, type_of(to).dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a type is another, or of a kind ("integral"), or one of several."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise ValueError(f"{kind!r} is no kind of types: {', '.join(_KINDS)}")
+        return np.dtype(dtype) in _KINDS[kind]
+    return np.dtype(dtype) == np.dtype(kind)
+
+
+def finfo(type: Any, /) -> Any:
+    """What NumPy says of a type of floats."""
+    return np.finfo(type.dtype if isinstance(type, Array) else type)
+
+
+def iinfo(type: Any, /) -> Any:
+    """What NumPy says of a type of integers."""
+    return np.iinfo(type.dtype if isinstance(type, Array) else type)
+
+
+def size_of(x: Any) -> int:
+    """`x.size`"""
+    return int(np.prod(x.shape, dtype=np.int64))
+
+
+def device_of(x: Any) -> str:
+    """`x.device`"""
+    return "cpu"

@@ -1,0 +1,84 @@
+"""The types that arrays have, how they promote (as NumPy's do), and how shapes broadcast."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from finchlang.types import Float64, PairType, Type, type_of_dtype
+
+
+def type_of(dtype: Any) -> Type:
+    """The element type of what NumPy takes for a dtype. Raises TypeError where there is none."""
+    given = np.dtype(dtype)
+    found = type_of_dtype(given.newbyteorder("="))
+    if found is None or isinstance(found, PairType):
+        raise TypeError(f"there are no arrays of {given} here: Bool, integers, float32 and float64")
+    return found
+
+
+@lru_cache(1024)
+def _promoted(kinds: tuple[Any, ...]) -> Type:
+    """`kinds` are types, and the classes of Python numbers, whose values do not count (NEP 50)."""
+    given = [kind.dtype if isinstance(kind, Type) else kind(0) for kind in kinds]
+    return type_of(np.result_type(*given))
+
+
+def promoted(*kinds: Any) -> Type:
+    """The common type of types, and of Python numbers by their classes `bool`, `int` and `float`."""
+    first = kinds[0]
+    if isinstance(first, Type) and all([kind is first for kind in kinds]):
+        return first
+    return _promoted(kinds)
+
+
+def floating(type: Type) -> Type:
+    """The type that a function of floats has for an argument of this one."""
+    return type if type.is_float else Float64
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to. Raises ValueError with two that do not."""
+    found: tuple[int, ...] = ()
+    for shape in shapes:
+        if shape != found:
+            found = _broadcast(found, shape)
+    return found
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    order = max(len(a), len(b))
+    sizes = []
+    for m, n in zip((1,) * (order - len(a)) + a, (1,) * (order - len(b)) + b, strict=True):
+        if m != n and 1 not in (m, n):
+            raise ValueError(f"shapes {a} and {b} do not broadcast: {m} is not {n}, and none is 1")
+        sizes.append(n if m == 1 else m)
+    return tuple(sizes)
+
+
+def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
+    """Axes of an array of `order` dimensions as numbers from 0, in ascending order; None for all.
+
+    Raises ValueError (NumPy's AxisError) for one out of range, ValueError for one that is there twice.
+    """
+    if axes is None:
+        return tuple(range(order))
+    found = [
+        normalized_axis(a, order) for a in (axes if isinstance(axes, (tuple, list)) else [axes])
+    ]
+    if len(set(found)) < len(found):
+        raise ValueError(f"axis {next(a for a in found if found.count(a) > 1)} is there twice")
+    return tuple(sorted(found))
+
+
+def normalized_axis(axis: Any, order: int) -> int:
+    """An axis as a number from 0. Raises NumPy's AxisError, a ValueError, for one out of range."""
+    try:
+        number = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"an axis is an integer, not {axis!r}") from None
+    if not -order <= number < order:
+        raise np.exceptions.AxisError(number, order)
+    return number % order

@@ -1,0 +1,247 @@
+"""Computing expressions: the program for one is found by its structure and formats, given the operands,
+and run by a session like any other kernel."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.expression import Array, Expression, Leaf, as_expression
+from finchlang.array.lower import Lowering, Program, plain
+from finchlang.session import Session
+from finchlang.tensors.element import typed_literal
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.print import pretty
+from finchlang.types import can_store, type_of_value
+
+#: so many programs are kept, those that were made last
+PROGRAMS = 1024
+
+#: a result of so many bytes may be dense whatever its operands are; a larger one of sparse operands may
+#: have so many times the bytes of these
+SMALL, TIMES = 1 << 16, 10
+
+_session = Session()
+_programs: dict[Any, Program] = {}
+
+
+class _Nodes:
+    """The nodes of some expressions, arguments first, equal ones once; `key` is what a program for them
+    depends on."""
+
+    __slots__ = ("_entries", "key", "nodes", "numbers")
+
+    def __init__(self, roots: tuple[Expression, ...]):
+        self.nodes: list[Expression] = []
+        self.key: list[Any] = []
+        self.numbers: dict[int, int] = {}  # by identity
+        self._entries: dict[Any, int] = {}
+        self.key.append(tuple([self.add(root) for root in roots]))
+
+    def add(self, node: Expression) -> int:
+        number = self.numbers.get(id(node))
+        if number is not None:
+            return number
+        part = node.static
+        if type(node) is Leaf:
+            entry: Any = part, id(node.value)
+        else:
+            part = part, tuple([self.add(arg) for arg in node.args])
+            entry = part, id(node) if node.numbers else node.shape
+        number = self._entries.get(entry)
+        if number is None:
+            number = self._entries[entry] = len(self.nodes)
+            self.nodes.append(node)
+            self.key.append(part)
+        self.numbers[id(node)] = number
+        return number
+
+    def number_of(self, node: Expression) -> int:
+        return self.numbers[id(node)]
+
+
+def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
+    """The program for expressions, made if it is not known."""
+    key = is_dense, outs, *found.key
+    program = _programs.get(key)
+    if program is None:
+        lowering = Lowering(found.number_of, is_dense)
+        formats = {} if outs is None else dict(zip(found.key[-1], outs, strict=True))
+        program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
+        if len(_programs) >= PROGRAMS:
+            del _programs[next(iter(_programs))]
+        _programs[key] = program
+    return program
+
+
+def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
+    """What the names of a program stand for."""
+    values: dict[str, Any] = {}
+    for name, number in program.operands:
+        values[name] = nodes[number].value  # type: ignore[attr-defined]
+    for name, number, k in program.numbers:
+        values[name] = nodes[number].numbers[k]
+    for name, number, k in program.sizes:
+        values[name] = nodes[number].shape[k]
+    for name, format, _ in program.tensors:
+        values[name] = new_tensor(format)
+    return values
+
+
+_empty: dict[int, tuple[Any, Memory]] = {}
+
+
+def new_tensor(format: Level | Swizzled) -> Any:
+    """A tensor without entries, for a kernel to make."""
+    if isinstance(format, ScalarLevel):
+        return Scalar(format)
+    level = format.level if isinstance(format, Swizzled) else format
+    known = _empty.get(id(level))
+    if known is None:
+        known = _empty[id(level)] = level, Tensor(level).memory
+    memory = known[1]
+    own = Memory(memory.shape, [array.copy() for array in memory.arrays], memory.counters)
+    tensor = Tensor.over(level, own, True)
+    return SwizzledTensor(tensor, format.permutation) if isinstance(format, Swizzled) else tensor
+
+
+def compute(*arrays: Any, out: Any = None) -> Any:
+    """The arrays as tensors, by one kernel, which shares what they have in common: a Tensor or a
+    SwizzledTensor, a Scalar of an array without dimensions; a tuple of several. `out` are tensors or
+    NumPy arrays to put them in, of which any may be None."""
+    roots = tuple([as_expression(array) for array in arrays])
+    outs = out if isinstance(out, (tuple, list)) or out is None else (out,)
+    results = computed(roots, outs=outs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def computed(roots: tuple[Expression, ...], is_dense: bool = False, outs: Any = None) -> list[Any]:
+    """The values of expressions."""
+    if outs is not None:
+        return _computed_into(roots, outs)
+    found = _Nodes(roots)
+    program = _program(roots, found, is_dense, None)
+    if program.dense_of_sparse and not is_dense:
+        _check_density(program, found.nodes)
+    values = _bound(program, found.nodes)
+    _session.run_kernel(program.kernel, values)
+    return [values[name] for name in program.results]
+
+
+def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
+    if len(outs) != len(roots):
+        raise ValueError(f"{len(outs)} outputs are given for {len(roots)} results")
+    for root, out in zip(roots, outs, strict=True):
+        if out is not None:
+            _check_output(root, out)
+    found = _Nodes(roots)
+    leaves = [node.value for node in found.nodes if type(node) is Leaf]
+    if any(_is_among(out, leaves) for out in outs) or len(set(found.key[-1])) < len(roots):
+        return [_taken(r, out) for r, out in zip(computed(roots), outs, strict=True)]
+    formats = tuple([None if out is None else as_expression(out).static for out in outs])
+    program = _program(roots, found, False, formats)
+    values = _bound(program, found.nodes)
+    values |= {n: out for n, out in zip(program.results, outs, strict=True) if out is not None}
+    _session.run_kernel(program.kernel, values)
+    return [values[name] for name in program.results]
+
+
+def _is_among(out: Any, leaves: list[Any]) -> bool:
+    if isinstance(out, np.ndarray):
+        return any(np.shares_memory(out, leaf) for leaf in leaves if isinstance(leaf, np.ndarray))
+    body = getattr(out, "body", out)
+    return any(getattr(leaf, "body", leaf) is body for leaf in leaves) and out is not None
+
+
+def _taken(result: Any, out: Any) -> Any:
+    """`out` with the values of a result."""
+    return result if out is None else compute(Array(as_expression(result)), out=(out,))
+
+
+def _check_output(root: Expression, out: Any) -> None:
+    """Check that an output can take a result. Raises TypeError, ValueError for another shape."""
+    if not isinstance(out, (Tensor, SwizzledTensor, Scalar, np.ndarray)) or not (
+        isinstance(out, Scalar) or out.ndim
+    ):
+        raise TypeError(f"`out` is a tensor or an array of at least one dimension, not {out!r}")
+    if out.shape != root.shape:
+        raise ValueError(f"`out` has the shape {out.shape}, the result {root.shape}")
+    stored, values = as_expression(out).values, root.values
+    if not can_store(values.type, stored.type):
+        raise TypeError(f"`out` of {stored.type.dtype} cannot take a result of {values.type.dtype}")
+    if stored.is_fill and typed_literal(values.fill, stored.type) != stored.fill:
+        was, wanted = stored.fill.value, values.fill.value
+        raise TypeError(f"`out` has the fill {was}, and cannot take a result of fill {wanted}")
+
+
+def _check_density(program: Program, nodes: list[Expression]) -> None:
+    """Raises TypeError for a dense result that is much larger than its sparse operands."""
+    for number in program.dense_of_sparse:
+        node = nodes[number]
+        size = math.prod(node.shape) * node.values.type.bits // 8
+        given: list[Any] = [nodes[n] for _, n in program.operands]
+        if size > SMALL and size > TIMES * sum([bytes_of(leaf.value) for leaf in given]):
+            what = f"the result is dense, of {size} bytes, and much larger than its operands"
+            raise TypeError(f"{what}: `todense()` makes it")
+
+
+def bytes_of(value: Any) -> int:
+    """How many bytes an operand is stored in."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Scalar):
+        return 8
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        return sum(array.nbytes for array in tensor.memory.arrays)
+    return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+
+
+def todense(x: Any) -> np.ndarray:
+    """A NumPy array of the same values."""
+    node = as_expression(x)
+    if type(node) is Leaf and not isinstance(x, Array):
+        return x if isinstance(x, np.ndarray) else getattr(x, "to_numpy", lambda: x.toarray())()
+    (result,) = computed((node,), is_dense=True)
+    return result.to_numpy()
+
+
+# ------------------------------------------------------------------------------------------ plan
+
+
+def plan(*arrays: Any) -> str:
+    """The programs that compute arrays, as text that `finch run` accepts, on operands of the same
+    formats and sizes without entries; it is printed, too."""
+    roots = tuple([as_expression(array) for array in arrays])
+    found = _Nodes(roots)
+    program = _program(roots, found, False, None)
+    lines: list[str] = []
+    for name, number in program.operands:
+        lines.append(
+            f"{name} = {_made(found.nodes[number].static.format, found.nodes[number].shape)}"
+        )
+    for name, value in _bound(program, found.nodes).items():
+        kind = type_of_value(value)
+        if kind is not None:
+            lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
+    for name, format, _ in program.tensors:
+        lines.append(f"{name} = {_made(format, ())}")
+    lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    return text
+
+
+def _made(format: Level | Swizzled, shape: tuple[int, ...]) -> str:
+    """The expression of a script for a tensor of this format."""
+    if isinstance(format, ScalarLevel):
+        return str(format)
+    if isinstance(format, Swizzled):
+        own = tuple([shape[p - 1] for p in format.permutation]) if shape else ()
+        return f"swizzle({_made(format.level, own)}, {', '.join(map(str, format.permutation))})"
+    return f"Tensor({', '.join([str(format), *map(str, shape)])})"

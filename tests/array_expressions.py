@@ -1,0 +1,142 @@
+"""Random array expressions beside the same ones of NumPy: shapes, types, fills and formats."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import finchlang.array as xp
+from finchlang import Tensor
+from finchlang.script.tensors import over
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.formats import parse_format
+from finchlang.types import type_of_dtype
+
+DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "float32", "float64")
+FORMATS = {
+    1: ("Dense(%s)", "SparseList(%s)", "SparseBand(%s)", "RunList(%s)", "SparseByteMap(%s)"),
+    2: (
+        *("Dense(SparseList(%s))", "Dense(Dense(%s))", "SparseList(SparseList(%s))"),
+        *("SparseCOO{2}(%s)", "SparseList(Dense(%s))", "Dense(SparseRunList(%s))"),
+    ),
+    3: ("SparseCOO{3}(%s)", "Dense(SparseList(SparseList(%s)))", "Dense(Dense(Dense(%s)))"),
+}
+ANY = ("abs", "isnan", "isfinite", "logical_not")
+NUMBERS = ("negative", "square", "sign", "floor")
+WIDE = ("exp", "sqrt", "tanh")
+BINARY = (
+    *("add", "multiply", "maximum", "minimum", "equal", "not_equal", "less", "less_equal"),
+    *("greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "subtract"),
+)
+REDUCTIONS = ("sum", "prod", "min", "max", "any", "all", "count_nonzero")
+MEANS = ("mean", "var", "std")
+
+
+@dataclass
+class Pair:
+    """An array of ours, what it is to NumPy, and how it was made."""
+
+    ours: Any
+    numpy: Any
+    text: str
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether NumPy takes it for float32 or float64 in functions of floats."""
+        return np.asarray(self.numpy).dtype.itemsize >= 4
+
+    @property
+    def is_bool(self) -> bool:
+        return np.asarray(self.numpy).dtype == bool
+
+
+def leaf(rng: random.Random, shape: tuple[int, ...], dtype: str | None = None) -> Pair:
+    """An operand: a tensor of any format and fill, a NumPy array, a SciPy matrix, a number."""
+    dtype = dtype or rng.choice(DTYPES)
+    numbers = np.random.default_rng(rng.randrange(1 << 16))
+    kind = rng.choice(("tensor", "tensor", "numpy", "scipy"))
+    fill = np.array(rng.choice((0, 0, 1)) if kind == "tensor" else 0).astype(dtype)
+    low = 0 if dtype == "bool" or dtype.startswith("u") else -3
+    array = numbers.integers(low, 2 if dtype == "bool" else 4, shape).astype(dtype)
+    if dtype.startswith("float"):
+        array = array / np.array(2, dtype)
+    array = np.where(numbers.random(shape) < 0.6, fill, array)
+    text = f"{dtype}{shape}"
+    if not shape:
+        return Pair(array[()], array[()], f"{dtype} {array}")
+    if kind == "numpy":
+        return Pair(np.asarray(array, order=rng.choice("CF")), array, f"NumPy {text}")
+    if kind == "scipy" and len(shape) == 2:
+        name = rng.choice(("csc_array", "csr_array"))
+        return Pair(getattr(sp, name)(array), array, f"{name} {text}")
+    own = type_of_dtype(dtype)
+    assert own is not None
+    level = parse_format(rng.choice(FORMATS[len(shape)]) % "Element(0.0)")
+    level = over(level, Element(typed_literal(fill[()], own)))
+    return Pair(Tensor.from_numpy(array, level), array, f"{level} {shape}")
+
+
+def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
+    """A random expression of a shape."""
+    if depth == 0:
+        return leaf(rng, shape)
+    kind = rng.choice(("one", "two", "two", "two", "where", "reduce", "permute"))
+    if kind == "two":
+        return _binary(rng, shape, depth)
+    if kind == "where":
+        args = [expression(rng, shape, depth - 1), leaf(rng, shape), leaf(rng, shape)]
+        return _called("where", args)
+    if kind == "reduce" and len(shape) < 3:
+        return _reduction(rng, shape, depth)
+    arg = expression(rng, shape, depth - 1)
+    if kind == "permute" and np.ndim(arg.numpy) == len(shape):
+        back = expression(rng, shape[::-1], depth - 1)
+        return Pair(xp.permute_dims(back.ours), np.transpose(back.numpy), f"permute({back.text})")
+    names = ANY + (() if arg.is_bool else NUMBERS) + (WIDE if arg.is_wide else ())
+    return _called(rng.choice(names), [arg])
+
+
+def _called(name: str, args: list[Pair], *more: Any, **keywords: Any) -> Pair:
+    text = ", ".join([*(arg.text for arg in args), *map(str, more), *map(str, keywords.items())])
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(*(arg.numpy for arg in args), *more, **keywords)
+    ours = getattr(xp, name)(*(arg.ours for arg in args), *more, **keywords)
+    return Pair(ours, expected, f"{name}({text})")
+
+
+def _binary(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
+    own = tuple(size if rng.random() < 0.6 else 1 for size in shape)
+    if rng.random() < 0.4:
+        own = own[rng.randint(0, len(own)) :]
+    args = [expression(rng, shape, depth - 1), expression(rng, own, depth - 1)]
+    if rng.random() < 0.2:
+        number = rng.choice((2, 1, 0, True))
+        args[1] = Pair(number, number, str(number))
+    if rng.random() < 0.5:
+        args.reverse()
+    name = rng.choice(BINARY)
+    if name == "subtract" and np.result_type(*(arg.numpy for arg in args)).kind == "b":
+        name = "logical_xor"
+    return _called(name, args)
+
+
+def _reduction(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
+    axis, size = rng.randint(0, len(shape)), rng.randint(1, 3)
+    arg = expression(rng, shape[:axis] + (size,) + shape[axis:], depth - 1)
+    found = rng.choice(REDUCTIONS + (MEANS if arg.is_wide else ()))
+    result = _called(found, [arg], axis=axis, keepdims=True)
+    return Pair(xp.squeeze(result.ours, axis), np.squeeze(result.numpy, axis), result.text)
+
+
+def check(pair: Pair) -> None:
+    """Compare types, shapes and values."""
+    lazy, expected = xp.asarray(pair.ours), np.asarray(pair.numpy)
+    assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype), pair.text
+    found = xp.compute(lazy)
+    dense = found if isinstance(found, np.ndarray) else found.to_numpy()
+    assert dense.dtype == expected.dtype, pair.text
+    np.testing.assert_allclose(dense, expected, rtol=1e-5, atol=1e-6, err_msg=pair.text)
