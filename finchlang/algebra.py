@@ -34,6 +34,7 @@ from finchlang.operations import (
     promoted,
     rounded_quotient,
     rounding,
+    scaled,
     shift,
     sign,
 )
@@ -278,9 +279,15 @@ _ROWS = (
         Operator(n, (1, 1), on_floats(n))
         for n in (
             *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
-            *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
+            *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("exp2", "cbrt"),
         )
     ),
+    *(
+        Operator(n, (2, 2), on_floats(n), commutative=n == "hypot")
+        for n in ("atan2", "copysign", "hypot", "nextafter")
+    ),
+    Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     Operator("initwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
     Operator("overwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
