@@ -22,7 +22,7 @@ from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
-from finchlang.normalize.context import WORDS
+from finchlang.normalize.context import RESERVED, WORDS
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.table import rules
@@ -41,10 +41,10 @@ from finchlang.run.arguments import (
 from finchlang.run.call import Made, NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.run.spans import to_exchange
-from finchlang.script.closing import operation
+from finchlang.script.closing import named_apart, operation
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, Define, KernelNode, Loop, Node, Value, Variable
+from finchlang.syntax import Assign, Call, Define, Index, KernelNode, Loop, Node, Value, Variable
 from finchlang.tensors.bind import bind, spans
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
@@ -330,9 +330,12 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
 
 
 def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:
-    """The kernel with functions in the places of the names that it calls them by."""
+    """The kernel with functions in the places of the names that it calls them by, each under a name that
+    means nothing else there."""
     if not operations:
         return node
+    others = {n.name for n in walk(node.program) if isinstance(n, (Index, Variable))}
+    operations = named_apart(operations, RESERVED | (others - operations.keys()))
 
     def change(node: Any) -> Node:
         if not isinstance(node, (Call, Assign)) or not isinstance(node.op, Variable):
