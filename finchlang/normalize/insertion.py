@@ -10,11 +10,16 @@ from typing import Any
 from finchlang.normalize.classify import classify
 from finchlang.normalize.context import Context, place, reads, root
 from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordered_modes, phases
-from finchlang.normalize.workspace import Detour, workspace_levels
+from finchlang.normalize.workspace import Detour
 from finchlang.source import FinchError, Note
 from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
+from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level
+from finchlang.tensors.packed import Packed
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.tensors.workspace import Workspace
+from finchlang.types import Int32, Type
 from finchlang.walk import block, replace
 
 _Rebuild = Callable[[tuple[Node, ...]], tuple[Node, ...]]
@@ -30,15 +35,13 @@ def insert_workspaces(program: Node, context: Context) -> Node:
         return program
     context.reserve(program)
     insertion = _Insertion(context)
-    for name in sorted(context.policies.keys() & context.workspace_of.keys()):
-        insertion.update_in_place(Detour.in_place(context, name))
     program = insertion.scope(program)
     for name in sorted(context.policies.keys() - insertion.with_policy):
         why = "is written in order here" if name not in insertion.mended else "is stored by halves"
-        shown = context.shown(name)
-        policies = (a for a in context.annotations if isinstance(a, Policy))
-        spans = (a.span for a in policies if a.tensor.name == shown)
-        message = f"`{shown}` {why}: there is no workspace to insert that has a policy"
+        spans = (a.span for a in context.annotations if isinstance(a, Policy))
+        message = (
+            f"`{context.shown(name)}` {why}: there is no workspace to insert that has a policy"
+        )
         raise FinchError("access order", message, next(spans, None))
     return program
 
@@ -78,7 +81,7 @@ class _Insertion:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
         for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
-            levels = workspace_levels(context, name, len(at.outer))
+            levels = self.levels(name, len(at.outer))
             if not levels:
                 continue
             made = Detour.of(context, name, levels, at.outer)
@@ -91,6 +94,28 @@ class _Insertion:
                 return mended
             del context.formats[made.name], context.workspaces[made.name]
         return phase
+
+    def levels(self, name: str, known: int) -> list[Level]:
+        """The format of a workspace for the tensor `name`, whose `known` outermost modes are known where
+        it stands, and another that may suit the sizes better (run/spans.py); none if that cannot be."""
+        rest = self.context.level(name)
+        count = ordered_modes(rest) - known
+        while known >= rest.modes > 0:
+            known, rest = known - rest.modes, rest.child
+        parts = list(rest.levels())
+        ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
+        if any(isinstance(part, Packed) for part in ordered):  # which knows its half
+            return [] if known else [rest.random_access()]
+        below, given = ordered[-1].child, self.context.policies.get(name)
+        if given is not None:
+            self.with_policy.add(name)
+            index = index_type(parts[:-1])
+            return [Workspace(Element(rest.fill), index, rest.order - known, *given)]
+        index = index_type(ordered)
+        if not below.is_leaf:
+            return [SparseHash(below, index, count)]
+        listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
+        return [SparseByteMap(below, index), listed] if count == 1 else [listed, flags]
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
@@ -136,20 +161,7 @@ class _Insertion:
         modes = f"{made.order} mode{'s' * (made.order != 1)}"
         message = f"{found.message}: it goes through a workspace of {modes}"
         self.context.notes.append(Note(message, found.access.span))
-        self.decide(made)
-
-    def update_in_place(self, made: Detour) -> None:
-        """Let the workspace of updates in place have the policy that is asked for."""
-        [level] = workspace_levels(self.context, made.tensor)
-        self.context.formats[made.name] = self.context.workspaces[made.name] = level
-        self.context.choices.discard(made.name)
-        self.mended.add(made.tensor)
-        self.decide(made)
-
-    def decide(self, made: Detour) -> None:
         shown, level = self.context.shown(made.tensor), self.context.workspaces[made.name]
-        if made.tensor in self.context.policies and isinstance(level, Workspace):
-            self.with_policy.add(made.tensor)
         text = f"`{shown}` is written by way of `{made.name}`, {level}: {self.reason(made, level)}"
         self.context.decide("workspaces", text)
 
@@ -173,6 +185,12 @@ class _Insertion:
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
             kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
+
+
+def index_type(levels: Sequence[Level]) -> Type:
+    """One that has room for the coordinates of all `levels`."""
+    types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
+    return max(types, key=lambda type: type.highest)
 
 
 def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuild:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
-from finchlang.normalize.order import ordered_modes
 from finchlang.normalize.types import annotate
 from finchlang.source import Span
 from finchlang.syntax import (
@@ -24,13 +23,7 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
-from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level
-from finchlang.tensors.packed import Packed
-from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.tensors.sparse_hash import SparseHash
-from finchlang.tensors.workspace import Workspace
-from finchlang.types import Int32, Type
 from finchlang.walk import map_children, replace
 
 
@@ -62,7 +55,7 @@ class Detour:
     def in_place(cls, context: Context, tensor: str) -> Detour:
         """The one for updates in place, which is the same for all of them."""
         if tensor not in context.workspace_of:
-            made = cls.of(context, tensor, workspace_levels(context, tensor))
+            made = cls.of(context, tensor, [context.level(tensor).random_access()])
             context.workspace_of[tensor] = made.name
         return cls(context, tensor, context.workspace_of[tensor])
 
@@ -136,33 +129,3 @@ class Detour:
             condition = level.where_written(own) if len(own) == level.modes else None
             if condition is not None:
                 yield condition
-
-
-def workspace_levels(context: Context, name: str, known: int = 0) -> list[Level]:
-    """The format of a workspace for the tensor `name`, whose `known` outermost modes are known where
-    it stands, and another that may suit the sizes better (run/spans.py); none if that cannot be."""
-    rest = context.level(name)
-    if not context.insert_workspaces:
-        return [rest.random_access()]
-    count = ordered_modes(rest) - known
-    while known >= rest.modes > 0:
-        known, rest = known - rest.modes, rest.child
-    parts = list(rest.levels())
-    ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
-    if any(isinstance(part, Packed) for part in ordered):  # which knows its half
-        return [] if known else [rest.random_access()]
-    below = ordered[-1].child
-    if name in context.policies:
-        index = index_type(parts[:-1])
-        return [Workspace(Element(rest.fill), index, rest.order - known, *context.policies[name])]
-    index = index_type(ordered)
-    if not below.is_leaf:
-        return [SparseHash(below, index, count)]
-    listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
-    return [SparseByteMap(below, index), listed] if count == 1 else [listed, flags]
-
-
-def index_type(levels: Sequence[Level]) -> Type:
-    """One that has room for the coordinates of all `levels`."""
-    types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
-    return max(types, key=lambda type: type.highest)
