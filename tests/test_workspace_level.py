@@ -237,7 +237,21 @@ def test_steps_do_not_depend_on_sizes(policy: str) -> None:
         (_, values), taken = entries(SCATTERED, given)
         assert sum(values) == 50
         steps.append(taken)
-    assert abs(steps[1] - steps[0]) <= 100  # keys that meet in the table
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.parametrize("policy", ["coord", "hash"])
+def test_steps_are_in_proportion_to_what_is_written(policy: str) -> None:
+    """And to its sort and merging."""
+    rng, steps = np.random.default_rng(0), []
+    for count in (500, 4_500):
+        given = {name: tensor(rng.integers(1, 10**6, count), "Dense(Element(0))") for name in "IJ"}
+        given["W"] = Tensor(f"Workspace{{2, {policy}}}(Element(0))", 10**6, 10**6)
+        formats = tuple((name, tensor.format) for name, tensor in given.items())
+        kernel = compiled(SCATTERED, formats, "all")
+        found = kernel.interpret([given[name] for name in kernel.tensors], [])
+        steps.append(sum(found.values()) / count)
+    assert steps[1] < 1.5 * steps[0], steps
 
 
 def test_places_beyond_numbers() -> None:

@@ -70,6 +70,7 @@ RATIOS = {
     ("MTTKRP", "expert C"): Target(1.1),
     ("TTV", "expert C"): Target(1.1),
     ("outer product", "SciPy and sort"): Target(1.0, EACH),
+    ("outer product, hypersparse", "SciPy and sort"): Target(0.6, EACH),
     ("Gustavson, inserted", "by hand"): Target(1.05),
     ("Gustavson, inserted", "SciPy and sort"): Target(0.5),
     ("collisions, by columns", "the better by hand"): Target(1.1, EACH),
@@ -77,7 +78,9 @@ RATIOS = {
     ("transpose", "SciPy"): Target(1.0, EACH),
     ("conversion", "SciPy"): Target(1.0),
     ("histogram into a list", "np.unique"): Target(0.3),
-    ("SpMTTKRP", "the best policy"): Target(1.15, EACH),
+    ("one map or vector", "the better of map and vector"): Target(0.9, EACH),
+    ("SpMTTKRP", "the best policy in C"): Target(1.15, EACH),
+    ("SpMTTKRP, dense", "C"): Target(1.05),
     ("SpTTM, middle mode", "PyData/Sparse"): Target(0.1),
 }
 #: in seconds

@@ -7,11 +7,11 @@ from itertools import product
 from time import process_time
 
 import numpy as np
-import peers
 import pytest
 import scipy.sparse as sp
 from calls import calls
 from data import erdos_renyi
+from experts import expert
 from test_spgemm import GUSTAVSON, same
 
 from finchlang import Session, Tensor
@@ -32,8 +32,6 @@ ROWS = kernel("C[i, j] += A[i, k] * B[k, j]", "j", "k", "i")
 COPY = kernel("C[i, j] = A[i, j]", "j", "i")
 TRANSPOSE = kernel("C[j, i] = A[i, j]", "j", "i")
 HISTOGRAM = kernel("C[x[p]] += 1", "p")
-MTTKRP = kernel("C[i, j] += X[i, l, k] * F[j, l] * G[j, k]", "k", "l", "i", "j")
-TTM_MIDDLE = kernel("C[i, l, k] += X[i, j, k] * F[l, j]", "k", "j", "i", "l")
 
 
 def by_columns_and_rows(A, B):
@@ -63,7 +61,64 @@ def test_outer_product(meter, name):
     by_columns = A, B.tocsc()
     theirs = sorted_product(*by_columns)
     same(session["C"].to_scipy(), theirs())
-    meter.race("outer product", name, calls(session, OUTER), {"SciPy and sort": theirs})
+    workload = "outer product" if degree == 8 else HYPERSPARSE
+    meter.race(workload, name, calls(session, OUTER), {"SciPy and sort": theirs})
+
+
+#: with few entries for its size
+HYPERSPARSE = "outer product, hypersparse"
+
+
+def in_c(function, inner, rows, columns, *arrays, capacity):
+    """A call of `function` of workspaces.c for each policy, and what a call of it makes."""
+    made = np.zeros(columns + 1, np.int32), np.zeros(capacity, np.int32), np.zeros(capacity)
+    names = ("coord", "vector", "hash", "bucket")
+    given = inner, rows, columns, *arrays, *made
+    found = {n: expert("workspaces", function, k, *given) for k, n in enumerate(names)}
+
+    def result(call):
+        count = call()
+        parts = made[2][:count], made[1][:count], made[0]
+        return sp.csc_array(tuple(part.copy() for part in parts), (rows, columns))
+
+    return found, result
+
+
+def csc_arrays(A):
+    return A.indptr, A.indices, A.data
+
+
+def close(found, expected):
+    assert found.nnz == expected.nnz
+    assert abs(found - expected).max() <= 1e-9 * abs(expected).max()
+
+
+@pytest.mark.parametrize("name", ["10,000 x 8", "200,000 x 2", "1,000 columns", "4,000 columns"])
+def test_map_and_vector(meter, name):
+    """Fig 21: one map for all that is written, or one vector that is sorted at the end, in C: by its
+    library's sort, and by digits as we do."""
+    if "columns" in name:
+        inner = int(name.split()[0].replace(",", ""))
+        A, B = (colliding(1_000, inner, 100, seed) for seed in (1, 2))
+        B = B.T.tocsr()
+    else:
+        n, degree = (int(word) for word in name.replace(",", "").split(" x "))
+        A, B = by_columns_and_rows(*(erdos_renyi(n, degree, seed) for seed in (1, 2)))
+    session = Session()
+    session["A"], session["B"], session["C"] = A, B, Tensor(CSC, A.shape[0], B.shape[1])
+    session.run(OUTER)
+    expected = sorted_product(A, B.tocsc())()
+    close(session["C"].to_scipy(), expected)
+    sizes = A.shape[1], A.shape[0], B.shape[1]
+    arrays = *csc_arrays(A), *csc_arrays(B)
+    found, result = in_c("outer", *sizes, *arrays, capacity=expected.nnz)
+    names = {"hash": "a map", "vector": "a vector", "coord": "a vector, sorted by digits"}
+    others = {names[n]: call for n, call in found.items() if n in names and call is not None}
+    for call in others.values():
+        close(result(call), expected)
+    best = ("the better of map and vector", ("a map", "a vector"))
+    ours = {"same": lambda: session.run(OUTER)}
+    meter.race("one map or vector", name, ours, others, best if others else None)
 
 
 def test_outer_product_doubly_compressed(meter):
@@ -80,7 +135,7 @@ def test_outer_product_doubly_compressed(meter):
     theirs = sorted_product(A, B.tocsc())
     same(session["C"].to_scipy(), theirs())
     name = "1,000,000 x 1, doubly compressed"
-    meter.race("outer product", name, calls(session, program), {"SciPy and sort": theirs})
+    meter.race(HYPERSPARSE, name, calls(session, program), {"SciPy and sort": theirs})
 
 
 @pytest.mark.parametrize("name", ["Erdos-Renyi 4, seed 1", "Erdos-Renyi 12, seed 1"])
@@ -108,34 +163,78 @@ def colliding(size, inner, entries, seed):
     return A
 
 
+#: as they are written by hand: one for all, or one for each column, and what is stored of it
+OUTER_BY_HAND = """@finch begin
+w .= 0
+for k = _, j = _, i = _
+    w[i, j] += A[i, k] * B[k, j]
+end
+C .= 0
+for j = _, i = _
+    STORE
+end
+end"""
+ROWS_BY_HAND = """@finch begin
+C .= 0
+for j = _
+    w .= 0
+    for k = _, i = _
+        w[i] += A[i, k] * B[k, j]
+    end
+    for i = _
+        STORE
+    end
+end
+end"""
+#: by hand, the workspace over the modes before the last, and whether all its places are stored
+HANDS = {
+    "dense by hand": ("Dense(Element(0.0))", False),
+    "flags by hand": ("SparseByteMap(Element(0.0))", False),
+    "sparse by hand": ("SparseHash(Element(0.0))", False),
+    "dense by hand, which stores zeros": ("Dense(Element(0.0))", True),
+}
+
+
 @pytest.mark.parametrize("loops", ["by columns", "outer"])
-@pytest.mark.parametrize("inner", [250, 1_000, 4_000])
-def test_collisions(meter, loops, inner):
-    """More columns make more terms of the same sums; by hand with a dense and with a sparse workspace."""
-    size, program = 1_000, OUTER if loops == "outer" else ROWS
-    A, B = (colliding(size, inner, 100, seed) for seed in (1, 2))
+@pytest.mark.parametrize(
+    "size, inner",
+    [(1_000, n) for n in (250, 1_000, 4_000)]
+    + [pytest.param(4_000, n, marks=pytest.mark.long) for n in (1_000, 4_000, 16_000)],
+)
+def test_collisions(meter, loops, size, inner):
+    """More columns make more terms of the same sums. By hand with a dense and with a sparse workspace;
+    those that store the same as we are compared. Terms for each sum are as many as in the paper, where
+    there are 10,000 rows, for which not all that is compared has room in 24 GB."""
+    program, hand = (OUTER, OUTER_BY_HAND) if loops == "outer" else (ROWS, ROWS_BY_HAND)
+    A, B = (colliding(size, inner, size // 10, seed) for seed in (1, 2))
     B = B.T.tocsr() if loops == "outer" else B.T.tocsc()
-    automatic, dense, sparse = Session(), Session(), Session()
-    order = "k, j, i" if loops == "outer" else "j, k, i"
-    nest = ", ".join(f"{i} = _" for i in order.split(", "))
-    by_hand = (
-        f"@finch begin\nw .= 0\nfor {nest}\nw[i, j] += A[i, k] * B[k, j]\nend\nC .= 0\n"
-        "for j = _, i = _\nC[i, j] = w[i, j]\nend\nend"
-    )
-    for session in (automatic, dense, sparse):
-        session["A"], session["B"], session["C"] = A, B, Tensor(CSC, size, size)
-    dense["w"] = Tensor("Dense(Dense(Element(0.0)))", size, size)
-    sparse["w"] = Tensor("SparseHash{2}(Element(0.0))", size, size)
-    automatic.run(program), dense.run(by_hand), sparse.run(by_hand)
+    session = Session()
+    session["A"], session["B"], session["C"] = A, B, Tensor(CSC, size, size)
+    session.run(program)
     expected = sorted_product(A, B.tocsc())()
-    for session in (automatic, dense, sparse):
-        difference = abs(session["C"].to_scipy() - expected)
-        assert difference.max() <= 1e-12 * abs(expected).max()
-    hands = {"dense by hand": dense, "sparse by hand": sparse}
-    others = {name: (lambda s=session: s.run(by_hand)) for name, session in hands.items()}
-    ours = {"same": lambda: automatic.run(program)}
-    best = ("the better by hand", tuple(hands))
-    meter.race(f"collisions, {loops}", f"{inner} columns", ours, others, best)
+    close(session["C"].to_scipy(), expected)
+    others, place = {}, "w[i, j]" if loops == "outer" else "w[i]"
+    for name, (form, is_all) in HANDS.items():
+        other = Session()
+        other["A"], other["B"], other["C"] = A, B, Tensor(CSC, size, size)
+        if loops == "outer":
+            both = "SparseHash{2}(Element(0.0))" if "Hash" in form else f"Dense({form})"
+            other["w"] = Tensor(both, size, size)
+        else:
+            other["w"] = Tensor(form, size)
+        store = f"C[i, j] = {place}"
+        if name == "dense by hand":
+            store = f"if {place} != 0\n{store}\nend"
+        text = hand.replace("STORE", store)
+        others[name] = lambda other=other, text=text: other.run(text)
+        others[name]()
+        stored = other["C"].to_scipy()
+        assert is_all or stored.nnz == expected.nnz
+        assert abs(stored - expected).max() <= 1e-9 * abs(expected).max()
+    best = ("the better by hand", [name for name, (_, is_all) in HANDS.items() if not is_all])
+    ours = {"same": lambda: session.run(program)}
+    data = f"{size:,} rows, {inner:,} columns"
+    meter.race(f"collisions, {loops}", data, ours, others, best)
 
 
 @pytest.mark.parametrize("rows", [10_000, 1_000_000])
@@ -181,78 +280,23 @@ def test_conversions(meter, source, target):
     )
 
 
-def test_histogram(meter):
+@pytest.mark.parametrize("count", [1_000_000, 10_000_000])
+def test_histogram(meter, count):
     """Of 10,000,000 places, into a list."""
-    n, count = 10_000_000, 1_000_000
+    n, program = 10_000_000, "@finch begin\nC .= 0\nfor p = _\nC[~(x[p])] += 1\nend\nend"
     x = np.random.default_rng(1).integers(1, n + 1, count)
     session = Session()
     session["x"], session["C"] = x, Tensor("SparseList(Element(0))", n)
-    session.run("@finch begin\nC .= 0\nfor p = _\nC[~(x[p])] += 1\nend\nend")
+    session.run(program)
     places, counts = np.unique(x, return_counts=True)
     found = session["C"].entries()
     assert np.array_equal(found[0][0] + 1, places) and np.array_equal(found[1], counts)
-    program = "@finch begin\nC .= 0\nfor p = _\nC[~(x[p])] += 1\nend\nend"
     others = {"np.unique": lambda: np.unique(x, return_counts=True)}
-    name = "10,000,000 places, 1,000,000 counted"
+    name = f"10,000,000 places, {count:,} counted"
     meter.race("histogram into a list", name, calls(session, program), others)
 
 
-# ----------------------------------------------------------------------------------------- tensors
-
-
-def nips_like(count, seed):
-    """2,482 x 2,862 x 14,036, as `nips` of FROSTT without its last mode: places at random."""
-    shape, rng = (2_482, 2_862, 14_036), np.random.default_rng(seed)
-    places = np.unique(rng.integers(0, np.prod(shape), count))
-    coordinates, values = np.unravel_index(places, shape), rng.random(len(places))
-    return coordinates, values, Tensor.from_coo(CSF, shape, coordinates, values)
-
-
-@pytest.mark.parametrize("rank", [4, 32, 256, 2_048])
-def test_mttkrp(meter, rank):
-    """Into CSC, beside each policy forced, and into a dense result."""
-    (i, j, k), values, X = nips_like(20_000, 1)
-    rng = np.random.default_rng(1)
-    F, G = (sp.random_array((rank, n), density=1e-2, rng=rng, format="csc") for n in X.shape[1:])
-    session = Session()
-    session["X"], session["F"], session["G"] = X, F, G
-    session["C"] = Tensor(CSC, X.shape[0], rank)
-    session.run(MTTKRP)
-    terms = F[:, j].multiply(G[:, k]).multiply(values).T.tocsr()
-    spread = sp.csr_array((np.ones(len(i)), (i, np.arange(len(i)))), (X.shape[0], len(i)))
-    expected = (spread @ terms).tocsc()
-    assert abs(session["C"].to_scipy() - expected).max() <= 1e-9 * abs(expected).max()
-    others = {}
-    for policy in ("bucket", "hash", "coord"):
-        forced = f"@workspace C policy={policy}\n{MTTKRP}"
-        others[policy] = lambda forced=forced: session.run(forced)
-        others[policy]()
-        assert abs(session["C"].to_scipy() - expected).max() <= 1e-9 * abs(expected).max()
-    ours = {"same": lambda: session.run(MTTKRP)}
-    meter.race("SpMTTKRP", f"J = {rank:,}", ours, others, ("the best policy", tuple(others)))
-
-
-def test_ttm_middle(meter):
-    (i, j, k), values, X = nips_like(100_000, 2)
-    F = sp.random_array((64, X.shape[1]), density=1e-2, rng=1, format="csc")
-    session = Session()
-    session["X"], session["F"] = X, F
-    session["C"] = Tensor(CSF, X.shape[0], 64, X.shape[2])
-    session.run(TTM_MIDDLE)
-    sums = np.bincount(
-        k, weights=values * np.asarray(F.sum(axis=0)).ravel()[j], minlength=X.shape[2]
-    )
-    coordinates, found = session["C"].entries()
-    assert np.allclose(np.bincount(coordinates[2], weights=found, minlength=X.shape[2]), sums)
-    others = {}
-    if peers.pydata_sparse is not None:
-        sparse = peers.pydata_sparse
-        theirs = sparse.COO(np.array((i, j, k)), values, X.shape), sparse.COO(F.tocoo())
-        others["PyData/Sparse"] = lambda: sparse.tensordot(*theirs, axes=([1], [1]))
-    meter.race("SpTTM, middle mode", "nips-like, L = 64", calls(session, TTM_MIDDLE), others)
-
-
-# -------------------------------------------------------------------------------- memory, compiling
+# -------------------------------------------------------------------------------------- compiling
 
 
 BY_HAND = """@finch begin
