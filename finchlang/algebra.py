@@ -34,10 +34,11 @@ from finchlang.operations import (
     promoted,
     rounded_quotient,
     rounding,
+    scaled,
     shift,
     sign,
 )
-from finchlang.properties import ByType, Law, Operator, Space, law
+from finchlang.properties import ByType, Law, Operator, law
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Operation, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
@@ -97,16 +98,6 @@ def _nan(type: Type) -> Any:
 _OF_NOTHING = law(0, at=1)
 _OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
-
-def _one_alone() -> Space:
-    """(x | y) & ~(x & y), of Bools: in its region an argument that is not its fill is the other value."""
-    x, y = Variable("x"), Variable("y")
-    either, both = (Call(Variable(name), (x, y)) for name in "|&")
-    region = Call(Variable("&"), (either, Call(Variable("~"), (both,))))
-    return Space(("x", "y"), region, lambda types: set(types) == {Bool}, is_exact=True)
-
-
-_ONE_ALONE = _one_alone()
 
 #: by name, which part of a pair it is
 _PARTS = (("first", "first"), ("last", "second"))
@@ -234,7 +225,6 @@ _ROWS = (
             comparison(name),
             commutative=name in ("eq", "ne"),
             annihilators=(*ends, law(_nan, result=name == "ne")),
-            space=_ONE_ALONE if name in ("eq", "ne") else None,
         )
         for spelling, name, ends in (
             *(("==", "eq", ()), ("!=", "ne", ())),
@@ -262,15 +252,7 @@ _ROWS = (
             ("|", "or", bitwise, 0, _all_ones, "&"),
         )
     ),
-    Operator(
-        "xor",
-        (2, 2),
-        bitwise("xor"),
-        associative=True,
-        commutative=True,
-        identity=law(0),
-        space=_ONE_ALONE,
-    ),
+    Operator("xor", (2, 2), bitwise("xor"), associative=True, commutative=True, identity=law(0)),
     Operator("!", (1, 1), logical("not"), involution=True),
     Operator("~", (1, 1), bitwise("not"), involution=True),
     *(
@@ -297,9 +279,15 @@ _ROWS = (
         Operator(n, (1, 1), on_floats(n))
         for n in (
             *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
-            *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
+            *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("exp2", "cbrt"),
         )
     ),
+    *(
+        Operator(n, (2, 2), on_floats(n), commutative=n == "hypot")
+        for n in ("atan2", "copysign", "hypot", "nextafter")
+    ),
+    Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     Operator("initwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
     Operator("overwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
@@ -309,8 +297,6 @@ _ROWS = (
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 #: the operator that selects one of two values
 SELECT = Variable("ifelse")
-#: those that conditions are made of
-AND, OR, NOT, EQUAL, DIFFERS = map(Variable, ("&&", "||", "!", "==", "!="))
 #: the one that makes pairs
 PAIR = Variable("=>")
 #: the other spellings

@@ -65,6 +65,9 @@ class Staged:
         nodes = list(walk(body))
         given = [t.name for n in nodes if isinstance(n, Let) for t in n.targets]  # type: ignore
         outermost = flat(body.statements) if isinstance(body, Script) else ()
+        returns = [n for n in nodes if isinstance(n, Return)]
+        #: whether the one `return` is the last statement
+        self.returns_last = len(returns) == 1 and outermost[-1] is returns[0]
         once = [t.name for n in outermost if isinstance(n, Let) for t in n.targets]  # type: ignore
         #: the names that keep what they are given, and those that are given something later
         self.fixed = {n for n in once if given.count(n) == 1 and n not in operation.parameters}
@@ -153,7 +156,6 @@ class _Body:
             assert self.returned is not None
             return host.get(self.returned)
         assert names.result is not None
-        self.returned = host.cell(_any(names.result), "result")
         self.mark = host.cell(ZERO, "mark") if names.is_marked else None
         for name, type in names.types.items():
             if name in self.staged.changing and name not in self.values:
@@ -161,6 +163,11 @@ class _Body:
         for name in self.operation.parameters:
             if name in self.staged.changing:
                 self.cells[name] = host.cell(self.values[name], name)
+        *before, last = body.statements
+        if self.staged.returns_last and given is TRUE:
+            self.statements(tuple(before))
+            return self.expression(last.value)  # type: ignore[attr-defined]
+        self.returned = host.cell(_any(names.result), "result")
         host.branch(given, lambda: self.statements(body.statements))
         return host.get(self.returned)
 

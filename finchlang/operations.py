@@ -183,6 +183,15 @@ def shift(name: str) -> Build:
     return build
 
 
+def scaled(a: Expr, b: Expr) -> Expr:
+    """A float times a power of 2 with a whole exponent."""
+    if b.type.is_float:
+        raise FinchError("type", "the exponent of ldexp is an integer")
+    (a,), most = floats((a,)), const(1 << 16)
+    exponent = op("max", op("min", cast(b, Int64), most), op("neg", most))
+    return op("ldexp", a, exponent)
+
+
 def rounding(name: str) -> Build:
     return lambda a: a if a.type.kind in _EXACT else op(name, a)
 

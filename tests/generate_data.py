@@ -28,11 +28,11 @@ INTEGERS = tuple(t for t in TYPES.values() if t.is_integer)
 LEVELS = {
     **{"Dense": 6, "SparseList": 6, "SparseByteMap": 3, "SparseHash": 1.5, "SparseCOO": 1.5},
     **{"RunList": 1, "SparseRunList": 1, "PackBits": 1, "SparseBlockList": 1, "SparseBand": 1},
-    **{"SparsePinpoint": 0.6, "SparseInterval": 0.6, "Ragged": 0.6},
+    **{"SparsePinpoint": 0.6, "SparseInterval": 0.6, "Ragged": 0.6, "Interleaved": 0.6},
     **{"UpperTriangular": 1.5, "LowerTriangular": 1.5, "Symmetric": 1.5, "Workspace": 2},
 }
 OF_TWO_MODES = ("UpperTriangular", "LowerTriangular", "Symmetric")
-OF_ANY_MODES = ("SparseHash", "SparseCOO")
+OF_ANY_MODES = ("SparseHash", "SparseCOO", "Interleaved")
 
 
 @dataclass(frozen=True)

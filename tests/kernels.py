@@ -11,6 +11,7 @@ import numpy as np
 
 from finchlang.host.ir import Residual
 from finchlang.rules.engine import Applied, Kind
+from finchlang.script.callables import FinchFunction
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar
@@ -77,6 +78,8 @@ def dense(value: Any) -> Any:
     """A script value as something to compare."""
     if isinstance(value, Scalar):
         return value.value
+    if isinstance(value, FinchFunction):
+        return str(value)
     if hasattr(value, "to_numpy"):
         return value.to_numpy()
     return value.toarray() if hasattr(value, "toarray") else value

@@ -13,7 +13,7 @@ from test_operators import APART, NUMBERS, PAIRED, SAMPLE_TYPES, WHOLE, build, r
 from finchlang.algebra import OPERATORS, Law, Operator, law, operator
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Variable
-from finchlang.types import Bool, Float32, Float64, Int64, Type
+from finchlang.types import Bool, Float32, Float64, Int8, Int32, Int64, Type, UInt8
 
 #: the types an operator's properties are stated for: those it takes without changing them
 LIMITED = {
@@ -22,6 +22,7 @@ LIMITED = {
     **dict.fromkeys(("<<", ">>"), tuple(t for t in WHOLE if t != Bool)),
     **dict.fromkeys(("+", "-", "^"), NUMBERS),
     **dict.fromkeys(("/", "inv"), (Float32, Float64)),
+    "ldexp": (Int8, Int32, UInt8),
 }
 DIVISIONS = ("/", "div", "fld", "cld", "%", "mod")
 
@@ -113,7 +114,7 @@ def check_repetition(row: Operator, type: Type, f: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("row", [r for r in rows() if r.name not in PAIRED], ids=lambda r: r.name)
 def test_properties(row: Operator) -> None:
-    if row.name in APART - {"^", "coalesce"}:
+    if row.name in APART - {"^", "ldexp", "coalesce"}:
         assert row.identity is None and not row.annihilators and row.repeated is None
         return
     check_properties(row, LIMITED.get(row.name, SAMPLE_TYPES))

@@ -220,11 +220,16 @@ REFERENCES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
         name: (floats(getattr(np, name)), SAMPLE_TYPES)
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
     },
+    **{
+        name: (floats(getattr(np, name)), SAMPLE_TYPES)
+        for name in ("asinh", "acosh", "atanh", "exp2", "cbrt", "atan2", "copysign", "hypot")
+    },
+    "nextafter": (floats(np.nextafter), SAMPLE_TYPES),
 }
 #: what makes, takes apart and compares pairs (`test_pairs.py`)
 PAIRED = {"=>", "first", "last", "minby", "maxby"}
 #: rows that are tested one by one below
-APART = {"^", "ifelse", "coalesce", *TYPES}
+APART = {"^", "ldexp", "ifelse", "coalesce", *TYPES}
 
 
 def rows() -> list[Operator]:
@@ -286,6 +291,39 @@ def test_power() -> None:
         else:
             exact_power = pow(int(a[0]), exponent, 1 << 64)
         assert found.type == kind and found.value == kind.wrap(exact_power), (a, b)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ldexp() -> None:
+    row = OPERATORS["ldexp"]
+    for a, b in operands(2, SAMPLE_TYPES):
+        if b[1].is_float:
+            with pytest.raises(FinchError):
+                build(row, a, b)
+            continue
+        kind = a[1] if a[1].is_float else Float64
+        exponent = max(-(1 << 16), min(1 << 16, Int64.wrap(b[0])))
+        assert same(build(row, a, b).value, kind.wrap(np.ldexp(scalar(a[0], kind), exponent)), 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("type", [Float32, Float64])
+def test_functions_of_floats_natively(type: Type) -> None:
+    names = ("atan2", "copysign", "hypot", "nextafter", "asinh", "acosh", "atanh", "exp2", "cbrt")
+    pairs = list(itertools.product([*samples(type), 1.5, -0.25], repeat=2))
+    session = Session("native")
+    session["a"] = np.array([a for a, _ in pairs], type.dtype)
+    session["b"] = np.array([b for _, b in pairs], type.dtype)
+    session["k"] = np.array([k % 300 - 150 for k in range(len(pairs))], np.int32)
+    calls = [f"{n}(a[i], b[i])" if OPERATORS[n].arity[0] == 2 else f"{n}(a[i])" for n in names]
+    calls.append("ldexp(a[i], k[i])")
+    for n, call in enumerate(calls):
+        session["y"] = np.zeros(len(pairs), type.dtype)
+        session.run(kernel(f"for i = _\ny[i] := {call}\nend"))
+        name = call.split("(")[0]
+        args = [session["a"], session["k" if name == "ldexp" else "b"]]
+        expected = getattr(np, name)(*args[: OPERATORS[name].arity[0]])
+        np.testing.assert_allclose(session["y"], expected, rtol=1e-6, err_msg=f"{n} {call}")
 
 
 def test_ifelse() -> None:

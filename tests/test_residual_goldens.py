@@ -40,6 +40,7 @@ LIST, OTHER = vector("SparseList", 0, 5, 0, 6), vector("SparseList", 7, 8, 0, 0)
 RUNS = vector("SparseRunList", 0, 5, 5, 0)
 POINT = vector("SparsePinpoint", 0, 0, 5, 0)
 INTERVAL = vector("SparseInterval", 0, 5, 5, 0)
+MATRIX = Tensor.from_numpy(np.eye(3), "Dense(SparseList(Element(0.0)))")
 MANY = "ABCDEFGH"
 SUM = "s .= 0\nfor i = _\n    s[] += {}\nend"
 
@@ -88,6 +89,10 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "Loop": ("for i = 1:n\n    s[] += i\nend", {"n": 3, "s": Scalar(0.0)}),
     "Access": ("s[] += x[2] * x[2]", {"x": DENSE, "s": Scalar(0.0)}),
     "Initialisation": ("y .= 0\nfor i = _\n    y[i] = x[i]\nend", {"x": DENSE, "y": DENSE}),
+    "Copy": (
+        "C .= 0\nfor j = _, i = _\n    C[i, j] = A[i, j]\nend",
+        {"A": MATRIX, "C": MATRIX},
+    ),
     "Block": ("s .= 0\ns[] += n\ns[] *= n", {"n": 3, "s": Scalar(0.0)}),
     "CommonSize": (
         "for i = _\n    s[] += x[i] * y[i]\nend\nfor i = _\n    s[] += z[i] * x[i]\nend",
@@ -154,6 +159,7 @@ OF_LEVELS: dict[str, tuple[str, np.ndarray]] = {
     "SparseHash": ("SparseHash(Element(0.0))", SCATTERED),
     "Workspace": ("Workspace(Element(0.0))", SCATTERED),
     "SparseCOO": ("SparseCOO{2}(Element(0.0))", UPPER),
+    "Interleaved": ("Dense(Interleaved(Element(0.0)))", UPPER),
     "Ragged": ("Dense(Ragged(Element(0.0)))", UPPER),
     "LowerTriangular": ("LowerTriangular(Element(0.0))", UPPER.T),
     "UpperTriangular": ("UpperTriangular(Element(0.0))", UPPER),

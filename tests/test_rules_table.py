@@ -45,7 +45,7 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     rest += (
         "Terms Union Overlap Pieces Sought Leapfrog Positions Regions Initialisation CommonSize "
     )
-    rest += "DeadWorkspace"
+    rest += "DeadWorkspace Copy"
     assert set(names) - set(PRIORITY) == set(rest.split())
 
 
@@ -62,6 +62,7 @@ def test_the_paper_table_has_no_derived_rules() -> None:
             "Positions",
             "Regions",
             "Initialisation",
+            "Copy",
         ),
         "CommonSize",
     ]

@@ -11,6 +11,7 @@ import numpy as np
 from finchlang.algebra import operator
 from finchlang.array.expression import (
     Array,
+    Constant,
     Expression,
     apply,
     as_expression,
@@ -19,6 +20,7 @@ from finchlang.array.expression import (
     operands,
 )
 from finchlang.array.promotion import floating, promoted, type_of
+from finchlang.tensors.element import typed_literal
 from finchlang.types import Bool, Type
 
 Maker = Callable[..., Expression]
@@ -90,9 +92,6 @@ def _of_two(name: str, make: Maker, *kinds: str, is_float: bool = False) -> Call
 
 def number(value: Any, like: Expression) -> Expression:
     """A Python number of the type of `like`, as a literal."""
-    from finchlang.array.expression import Constant
-    from finchlang.tensors.element import typed_literal
-
     return Constant(typed_literal(value, like.values.type))
 
 
@@ -130,6 +129,9 @@ log, log1p, log2, log10 = (_float(name, name) for name in ("log", "log1p", "log2
 sin, cos, tan = (_float(name, name) for name in ("sin", "cos", "tan"))
 asin, acos, atan = (_float(name, name) for name in ("asin", "acos", "atan"))
 sinh, cosh, tanh = (_float(name, name) for name in ("sinh", "cosh", "tanh"))
+asinh, acosh, atanh = (_float(name, name) for name in ("asinh", "acosh", "atanh"))
+atan2, copysign = (_float(name, name, 2) for name in ("atan2", "copysign"))
+hypot, nextafter = (_float(name, name, 2) for name in ("hypot", "nextafter"))
 
 abs = _of_one("abs", lambda x: apply("abs", x))
 negative = _of_one("negative", lambda x: apply("-", x), *_NUMBERS)
@@ -152,6 +154,9 @@ isfinite = _of_one(
 real = _of_one("real", lambda x: x, *_NUMBERS)
 conj = _of_one("conj", lambda x: x, *_NUMBERS)
 imag = _of_one("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
+signbit = _of_one(
+    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), "float"
+)
 reciprocal = _of_one("reciprocal", lambda x: apply("/", number(1, _as_float(x)), _as_float(x)))
 
 logical_and = _of_two("logical_and", lambda a, b: apply("&&", truth(a), truth(b)))
@@ -239,11 +244,10 @@ ALIASES = {
     },
     **{"invert": "bitwise_invert", "bitwise_not": "bitwise_invert", "conjugate": "conj"},
     **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
-    **{"rint": "round", "around": "round", "fmax": "maximum", "fmin": "minimum"},
+    **{"rint": "round", "around": "round"},
     **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
     **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"},
 }
-del ALIASES["fmax"], ALIASES["fmin"]  # these pass NaN over
 
 
 def common_type(*arrays: Any) -> Type:

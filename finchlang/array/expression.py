@@ -13,7 +13,6 @@ import numpy as np
 from finchlang.algebra import operator
 from finchlang.array.promotion import broadcast_shapes, promoted, type_of
 from finchlang.host.fold import const
-from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of as type_of_node
 from finchlang.protocols import NotAnArray, join
 from finchlang.rules.simplify import simplify
@@ -232,11 +231,8 @@ def _folded(call: Call, fills: list[Literal]) -> Literal | None:
     """The operator of fills, if it is defined for them."""
     row = operator(call.op)
     assert row is not None
-    parts = [const(fill.value, TYPES[fill.type or ""]) for fill in fills]
-    if row.undefined is not None and getattr(row.undefined(*parts), "value", True):
-        return None
-    found = row.build(*parts)
-    return Literal(found.value, found.type.name) if isinstance(found, Const) else None
+    found = row.folded([const(fill.value, TYPES[fill.type or ""]) for fill in fills])
+    return None if found is None else Literal(found.value, found.type.name)
 
 
 def converted(arg: Expression, to: Type) -> Expression:

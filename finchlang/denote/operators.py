@@ -189,6 +189,13 @@ def _shifted(sign: int) -> Meaning:
     return shift
 
 
+def _scaled(a: Any, b: Any) -> Any:
+    if b.dtype.kind == "f":
+        raise type_error("the exponent of ldexp is an integer")
+    exponent = np.clip(convert(b, np.dtype(np.int64)), -(1 << 16), 1 << 16)
+    return np.ldexp(_floats((a,))[0], exponent)
+
+
 def _rounded(function: Meaning) -> Meaning:
     return lambda a: function(a) if a.dtype.kind == "f" else a
 
@@ -228,6 +235,11 @@ def _second(a: Any, b: Any) -> Any:
     return b
 
 
+_OF_FLOATS = (
+    *("sqrt", "exp", "exp2", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan", "asin"),
+    *("acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt"),
+)
+_OF_TWO_FLOATS = ("atan2", "copysign", "hypot", "nextafter")
 #: by name and number of operands
 MEANINGS: dict[tuple[str, int], Meaning] = {
     ("+", 1): _promoted(lambda a: a),
@@ -262,13 +274,9 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("abs", 1): lambda a: a if a.dtype.kind == "b" else np.abs(a),
     **{(name, 1): _rounded(getattr(np, name)) for name in ("floor", "ceil", "trunc")},
     ("round", 1): _rounded(np.rint),
-    **{
-        (name, 1): _on_floats(getattr(np, name))
-        for name in (
-            *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
-            *("asin", "acos", "atan", "sinh", "cosh", "tanh"),
-        )
-    },
+    **{(name, 1): _on_floats(getattr(np, name)) for name in _OF_FLOATS},
+    **{(name, 2): _on_floats(getattr(np, name)) for name in _OF_TWO_FLOATS},
+    ("ldexp", 2): _scaled,
     ("=>", 2): _pair,
     ("first", 1): _part("first"),
     ("last", 1): _part("second"),
@@ -314,7 +322,7 @@ def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
     "/": lambda k, x, t: 0 if (x == 0 if k == 1 else np.isinf(x)) else None,
-    **dict.fromkeys(("div", "fld", "cld", "<<", ">>"), _zero_left),
+    **dict.fromkeys(("div", "fld", "cld", "<<", ">>", "ldexp"), _zero_left),
     **dict.fromkeys(("%", "mod"), _of_remainder),
     "+": lambda k, x, t: x if np.isinf(x) else None,
     "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,

@@ -88,6 +88,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "fmod": _fmod,
     "copysign": math.copysign,
     "atan2": math.atan2,
+    **{name: _total(getattr(np, name)) for name in ("hypot", "nextafter", "ldexp", "exp2", "cbrt")},
     "min": _minimum,
     "max": _maximum,
     "eq": operator.eq,
@@ -117,6 +118,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
             "asin": "arcsin",
             "acos": "arccos",
             "atan": "arctan",
+            **{f"{name}h": f"arc{name[1:]}h" for name in ("asin", "acos", "atan")},
             **{
                 n: n
                 for n in (
@@ -139,6 +141,8 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
         return result.wrap(_cast(args[0], operand, result))
     if name == "not":
         return not args[0] if operand == Bool else result.wrap(~args[0])
+    if name == "nextafter" and result.bits == 32:
+        return float(np.nextafter(np.float32(args[0]), np.float32(args[1])))
     if name in ("shl", "shr"):
         return result.wrap(_shift(args[0], args[1], result, name == "shl"))
     if name == "ipow" and args[1] >= 64:

@@ -42,7 +42,7 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
         result = type
     else:
         operand = exprs[1] if name == "select" else first
-        if operand.type is not last.type and name not in ("ipow", "shl", "shr"):
+        if operand.type is not last.type and name not in ("ipow", "shl", "shr", "ldexp"):
             raise Bug(f"{name} on {', '.join(str(e.type) for e in exprs)}")
         result = Bool if name in COMPARISONS else operand.type
     if isinstance(last, Const):

@@ -104,16 +104,19 @@ class Op(Expr):
 #: bits). `min`/`max` let NaN win.
 #: `pair` makes a pair of two numbers, which `first` and `second` take apart; there is no more to do
 #: with pairs than to move them (`fold.py` takes a `select` of pairs apart).
+#: `ldexp` is a float times 2 to the power of an Int64.
 #: `bits` tells how many bits an integer has, 0 if it is not positive.
 #: float → integer `cast` truncates and saturates; NaN gives 0.
 OPS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "fdiv", "idiv", "irem", "ipow", "fpow", "fmod"), 2),
     **dict.fromkeys(("min", "max", "and", "or", "xor", "shl", "shr", "copysign", "atan2"), 2),
+    **dict.fromkeys(("hypot", "nextafter", "ldexp"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
     **dict.fromkeys(("neg", "not", "cast", "abs", "floor", "ceil", "trunc", "round"), 1),
     "bits": 1,
     **dict.fromkeys(("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "isnan"), 1),
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p"), 1),
+    **dict.fromkeys(("asinh", "acosh", "atanh", "exp2", "cbrt"), 1),
     **dict.fromkeys(("first", "second"), 1),
     "pair": 2,
     "select": 3,

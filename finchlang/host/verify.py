@@ -265,6 +265,8 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
         return first.is_integer and (
             types[-1] == first or name in ("shl", "shr") and types[1].is_integer
         )
+    if name == "ldexp":
+        return first.is_float and types[1] == Int64
     if any(t != first for t in types):
         return False
     if name in _LOGICAL:

@@ -237,8 +237,16 @@ def _intrinsic(name: str) -> Callable[[Body, Op, list[str]], str]:
 def _libm(body: Body, op: Op, args: list[str]) -> str:
     """A function of the C library that LLVM has no intrinsic for."""
     kind, name = llvm_type(op.type), op.name if op.type.bits == 64 else op.name + "f"
-    body.declare(kind, name, kind)
-    return body.new(f"call {kind} @{name}({kind} {args[0]})")
+    body.declare(kind, name, ", ".join([kind] * len(args)))
+    return body.new(f"call {kind} @{name}({', '.join(f'{kind} {arg}' for arg in args)})")
+
+
+def _scale(body: Body, op: Op, args: list[str]) -> str:
+    """Times a power of 2; exponents that a word of 32 bits does not hold have been cut off."""
+    kind, name = llvm_type(op.type), f"llvm.ldexp.f{op.type.bits}.i32"
+    exponent = body.new(f"trunc i64 {args[1]} to i32")
+    body.declare(kind, name, f"{kind}, i32")
+    return body.new(f"call {kind} @{name}({kind} {args[0]}, i32 {exponent})")
 
 
 # ------------------------------------------------------------------------------------ conversions
@@ -306,6 +314,8 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     **{name: _intrinsic(name) for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan")},
     **{name: _intrinsic(name) for name in ("asin", "acos", "atan", "sinh", "cosh", "tanh")},
     "atan2": _intrinsic("atan2"),
-    "expm1": _libm,
-    "log1p": _libm,
+    "exp2": _intrinsic("exp2"),
+    "ldexp": _scale,
+    **dict.fromkeys(("expm1", "log1p", "asinh", "acosh", "atanh", "cbrt"), _libm),
+    **dict.fromkeys(("hypot", "nextafter"), _libm),
 }

@@ -10,6 +10,7 @@ from finchlang.normalize.concordize import concordize
 from finchlang.normalize.context import Context, Format
 from finchlang.normalize.dimensionalize import dimensionalize
 from finchlang.normalize.form import check_normal_form
+from finchlang.normalize.inline import has_functions, inline
 from finchlang.normalize.insertion import insert_workspaces
 from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
@@ -31,6 +32,7 @@ __all__ = ["PASSES", "Context", "Format", "Normalized", "normalize", "stages"]
 PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("scopes", scopes),
     ("types", types),
+    ("inline", inline),
     ("wrapperize", wrapperize),
     ("lifecycle", lifecycle),
     ("dimensionalize", dimensionalize),
@@ -68,6 +70,8 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
         context.parsed = program
     for name, function in PASSES:
         if function is schedule and not context.annotations:
+            continue
+        if function is inline and not has_functions(program):
             continue
         program = function(program, context)
         yield name, program

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 
 from finchlang.algebra import FAMILIES, OPERATORS
 from finchlang.source import Note, Span
-from finchlang.syntax import EMPTY, OF_TENSORS, Access, Call, Extent, Index, Literal, Node, Variable
+from finchlang.syntax import (
+    EMPTY,
+    OF_TENSORS,
+    Access,
+    Call,
+    Extent,
+    Index,
+    Literal,
+    Node,
+    Operation,
+    Variable,
+)
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
@@ -72,7 +83,8 @@ class Context:
 
     def reserve(self, program: Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""
-        self.taken.update(n.name for n in walk(program) if isinstance(n, (Index, Variable)))
+        named = (Index, Variable, Operation)
+        self.taken.update(n.name for n in walk(program) if isinstance(n, named))
 
     def fresh(self, base: str) -> str:
         """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""

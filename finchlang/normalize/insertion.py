@@ -13,7 +13,9 @@ from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordere
 from finchlang.normalize.workspace import Detour
 from finchlang.source import FinchError, Note
 from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
+from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element
+from finchlang.tensors.interleaved import Interleaved
 from finchlang.tensors.level import Level
 from finchlang.tensors.packed import Packed
 from finchlang.tensors.sparse_bytemap import SparseByteMap
@@ -81,23 +83,27 @@ class _Insertion:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
         for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
-            levels = self.levels(name, len(at.outer))
-            if not levels:
-                continue
-            made = Detour.of(context, name, levels, at.outer)
-            first, stop = _updating(name, at.statements)
-            inner = made.around(at.statements[first:stop], span)
-            mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
-            if fault(name, mended, context) is None:
-                self.tell(made, found)
-                self.mended.add(name)
-                return mended
-            del context.formats[made.name], context.workspaces[made.name]
+            for levels in self.levels(name, len(at.outer), _are_bare(name, phase)):
+                names = {*context.taken}, {**context.last}
+                made = Detour.of(context, name, levels, at.outer)
+                first, stop = _updating(name, at.statements)
+                inner = made.around(at.statements[first:stop], span)
+                mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
+                if (
+                    fault(name, mended, context) is None
+                    and fault(made.name, inner, context) is None
+                ):
+                    self.tell(made, found)
+                    self.mended.add(name)
+                    return mended
+                context.taken, context.last = names
+                context.choices.discard(made.name)
+                del context.formats[made.name], context.workspaces[made.name]
         return phase
 
-    def levels(self, name: str, known: int) -> list[Level]:
-        """The format of a workspace for the tensor `name`, whose `known` outermost modes are known where
-        it stands, and another that may suit the sizes better (run/spans.py); none if that cannot be."""
+    def levels(self, name: str, known: int, are_bare: bool) -> list[list[Level]]:
+        """The formats that a workspace may have for the tensor `name`, whose `known` outermost modes are
+        known where it stands, the best first; with it one that may suit the sizes better (run/spans.py)."""
         rest = self.context.level(name)
         count = ordered_modes(rest) - known
         while known >= rest.modes > 0:
@@ -105,17 +111,21 @@ class _Insertion:
         parts = list(rest.levels())
         ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
         if any(isinstance(part, Packed) for part in ordered):  # which knows its half
-            return [] if known else [rest.random_access()]
+            return [] if known else [[rest.random_access()]]
         below, given = ordered[-1].child, self.context.policies.get(name)
         if given is not None:
             self.with_policy.add(name)
             index = index_type(parts[:-1])
-            return [Workspace(Element(rest.fill), index, rest.order - known, *given)]
+            return [[Workspace(Element(rest.fill), index, rest.order - known, *given)]]
         index = index_type(ordered)
         if not below.is_leaf:
-            return [SparseHash(below, index, count)]
+            return [[SparseHash(below, index, count)]]
         listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
-        return [SparseByteMap(below, index), listed] if count == 1 else [listed, flags]
+        if count == 1:
+            return [[SparseByteMap(below, index), listed]]
+        if not ordered[0].is_dense or not are_bare:
+            return [[listed, flags]]
+        return [[Dense(Interleaved(Element(rest.fill), index, count - 1))], [listed, flags]]
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
@@ -124,7 +134,7 @@ class _Insertion:
         outer: tuple[Node, ...] = ()
         rebuild: _Rebuild = lambda statements: statements  # noqa: E731
         updates = list(_updates(name, statements))
-        is_bare = all(isinstance(assign.target.tensor, Variable) for assign, _ in updates)
+        is_bare = _are_bare(name, statements)
         while True:
             yield _Place(statements, outer, rebuild)
             first, stop = _updating(name, statements)
@@ -169,6 +179,8 @@ class _Insertion:
         """Why the workspace is what it is."""
         if made.tensor in self.context.policies:
             return "as `@workspace` says"
+        if any(part.takes_any_fiber for part in level.levels()):
+            return "each of its fibers is written in order"
         if made.name not in self.context.choices:
             return "what is below its sequential levels takes any order"
         if made.name in self.context.exchanged:
@@ -205,6 +217,12 @@ def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:
     """From which to before which of `statements` the tensor `name` is updated."""
     found = [n for n, s in enumerate(statements) if next(_updates(name, (s,)), None)]
     return found[0], found[-1] + 1
+
+
+def _are_bare(name: str, statements: Sequence[Node]) -> bool:
+    """Whether the tensor `name` is updated as it is, through no wrapper."""
+    updates = _updates(name, statements)
+    return all(isinstance(assign.target.tensor, Variable) for assign, _ in updates)
 
 
 def _updates(

@@ -74,6 +74,8 @@ class Fault:
 def fault(name: str, statements: Sequence[Node], context: Context) -> Fault | None:
     """What is wrong with the order in which `statements`, an update phase, update the tensor `name`."""
     order = _Order(context, name)
+    if not order.modes:
+        return None
     return next((found for s in statements if (found := order.updates(s, ()))), None)
 
 
@@ -82,6 +84,7 @@ class _Order:
         self.context, self.name = context, name
         self.level = context.level(name)
         self.modes = ordered_modes(self.level)
+        self.free = _free_modes(self.level)
         self.first: Access | None = None
 
     def updates(self, node: Node, loops: tuple[Loop, ...]) -> Fault | None:
@@ -116,11 +119,14 @@ class _Order:
         by_index: dict[Node, int] = {loop.index: n for n, loop in enumerate(loops)}
         last = by_index[outermost_first[-1]]
         followed = [follows(loops[by_index[i]], self.context) for i in outermost_first]
-        wanted = list(dict.fromkeys(i.name for i in followed if i in by_index))
+        names = [i.name if i in by_index else None for i in followed]
         repeated = self.context.original(
             loop.index.name for loop in loops[: last + 1] if is_repeated(loop, self.context)
         )
-        if wanted == repeated and self.is_nested(outermost_first, followed, by_index):
+        ordered = [name for name in repeated if name not in names[: self.free]]
+        wanted = list(dict.fromkeys(name for name in names if name in ordered))
+        is_all = {*repeated} == {*names} - {None}
+        if is_all and wanted == ordered and self.is_nested(outermost_first, followed, by_index):
             return None
         extra = [name for name in repeated if name not in wanted]
         if extra:
@@ -146,7 +152,7 @@ class _Order:
     ) -> bool:
         """Whether no mode's loop stands in the loop that an inner mode's index follows: each time
         round that, the same fiber would be begun anew."""
-        for mode, index in enumerate(indices):
+        for mode, index in enumerate(indices[self.free :], self.free):
             inner = [by_index[i] for i in followed[mode + 1 :] if i in by_index]
             if any(n < by_index[index] for n in inner):
                 return False
@@ -161,6 +167,15 @@ def ordered_modes(level: Level) -> int:
         if part.is_sequential:
             ordered = modes
     return ordered
+
+
+def _free_modes(level: Level) -> int:
+    """How many modes, counted from the outermost, the loops over which may stand anywhere."""
+    modes = free = 0
+    for part in level.levels():
+        free = modes if part.takes_any_fiber else free
+        modes += part.modes
+    return free
 
 
 def _own_indices(access: Access) -> tuple[Node, ...]:

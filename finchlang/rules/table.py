@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from finchlang.rules import (
     breaks,
+    copies,
     dead_workspace,
     derived,
     expressions,
@@ -58,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     loops.loop,
     expressions.access,
     initialisation.initialisation,
+    copies.copy,
     statements.block,
     sizes.common_size,
     statements.define,

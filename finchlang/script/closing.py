@@ -4,7 +4,7 @@ value (`syntax.Operation`). What an operator cannot have is refused here."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -40,6 +40,7 @@ from finchlang.syntax import (
     While,
 )
 from finchlang.types import PairType, Type, type_of_value
+from finchlang.walk import replace, rewrite_bottom_up
 from finchlang.ways import NEXT, arms, flat, ways
 
 #: what a name of the script was bound to when a function was closed: where, its name, and the value
@@ -368,3 +369,24 @@ def _followed(arm: Node, rest: tuple[Node, ...]) -> Node | None:
     if NEXT in ways(arm):
         statements = (*statements, *flat(rest))
     return as_expression(Script(statements)) if statements else None
+
+
+def named_apart(operations: Mapping[str, Node], taken: Collection[str]) -> dict[str, Node]:
+    """Operations, and those that they call, under names of their own that are not `taken`."""
+    chosen: dict[str, Operation] = {}
+
+    def rename(node: Node) -> Node:
+        if not isinstance(node, Call) or not isinstance(node.op, Operation):
+            return node
+        return replace(node, op=named(node.op))
+
+    def named(found: Operation) -> Operation:
+        body = rewrite_bottom_up(rename, found.body)
+        name, count = found.name, 1
+        while name in taken or chosen.setdefault(name, found) != found:
+            count += 1
+            name = f"{found.name}_{count}"
+        is_same = name == found.name and body is found.body
+        return found if is_same else replace(found, name=name, body=body)
+
+    return {k: named(f) if isinstance(f, Operation) else f for k, f in operations.items()}

@@ -84,6 +84,8 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if matrix.ndim != 2:
         return _from_coordinates(matrix)
     if matrix.format not in ("csc", "csr"):
+        if (in_order := _listed_in_order(matrix)) is not None:
+            return in_order
         matrix = _checked_coordinates(matrix).tocsc()
     rows, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
     data, idx, ptr = (_part(matrix, name) for name in ("data", "indices", "indptr"))
@@ -105,6 +107,31 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     body = Tensor.over(level, memory, checked=False)
     body.validate()
     return body if level is format else SwizzledTensor(body, (2, 1))
+
+
+def _listed_in_order(matrix: Any) -> Tensor | None:
+    """A matrix of coordinates that are sorted by columns as they stand, without sorting them once more;
+    None for another, one with fewer entries than columns, and one that something is wrong with."""
+    if matrix.format != "coo" or matrix.nnz < max(matrix.shape[1], 1):
+        return None
+    data, coordinates = _part(matrix, "data"), matrix.coords
+    if any(len(part) != len(data) for part in coordinates):
+        return None
+    is_native = data.flags.c_contiguous and data.flags.aligned and data.dtype.isnative
+    if not is_native or any(part.dtype not in (np.int32, np.int64) for part in coordinates):
+        return None
+    # what is looked at, and what kernels index by, is a copy, which nobody else can change
+    rows, columns = map(aligned_copy, coordinates)
+    (height, width), is_next = matrix.shape, columns[1:] > columns[:-1]
+    is_inside = rows.min() >= 0 and rows.max() < height and columns[0] >= 0 and columns[-1] < width
+    is_sorted = np.all(is_next | ((columns[1:] == columns[:-1]) & (rows[1:] > rows[:-1])))
+    if not is_inside or not is_sorted:
+        return None
+    ends = np.searchsorted(columns, np.arange(width + 1, dtype=columns.dtype))
+    memory = Memory.borrowed((height, width), (ends.astype(rows.dtype), rows, data), (len(rows),))
+    level = matrix_format(data.dtype, rows.dtype, False)
+    assert isinstance(level, Level)
+    return Tensor.over(level, memory, True)
 
 
 @cache

@@ -84,3 +84,12 @@ def move_range(
     host.count(start, sub(stop, ONE), entry, "q")
     host.store(ptr, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
     return start, stop, to
+
+
+def copy_array(host: Host, to: Buffer, source: Buffer, count: Expr, at: Expr = ZERO) -> None:
+    """to[at + k] = source[k] for k below `count`."""
+
+    def entry(k: Expr) -> None:
+        host.store(to, host.let(add(at, k), "to"), host.load(source, k, "v"))
+
+    host.count(ZERO, sub(count, 1), entry, "k")

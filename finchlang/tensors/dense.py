@@ -26,7 +26,6 @@ class Dense(Positioned):
     lvl: Level
 
     is_dense: ClassVar[bool] = True
-    has_gaps: ClassVar[bool] = False
     has_all_positions: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
@@ -59,6 +58,13 @@ class Dense(Positioned):
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+
+    def takes(self, other: Level) -> bool:
+        return isinstance(other, Dense) and self.lvl.takes(other.lvl)
+
+    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
+        positions = host.let(mul(count, dims[-1]), "count")
+        self.lvl.take(host, store.child, dims[:-1], other.child, positions)
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         size = dims[-1]

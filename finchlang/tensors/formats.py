@@ -12,6 +12,7 @@ from finchlang.syntax import Call, Literal, Node, Parametric, Variable
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.interleaved import Interleaved
 from finchlang.tensors.level import Level
 from finchlang.tensors.pack_bits import PackBits
 from finchlang.tensors.packed import LowerTriangular, Symmetric, UpperTriangular
@@ -35,7 +36,7 @@ from finchlang.types import Int64, Type, named_type
 _KINDS: tuple[type[Level], ...] = (
     *(Dense, RunList, PackBits),
     *(SparseList, SparsePinpoint, SparseRunList, SparseInterval, SparseBlockList, SparseBand),
-    *(SparseByteMap, SparseHash, SparseCOO, Workspace),
+    *(SparseByteMap, SparseHash, SparseCOO, Interleaved, Workspace),
     *(Ragged, LowerTriangular, UpperTriangular, Symmetric),
     *(Element, Pattern, *SCALARS.values()),
 )

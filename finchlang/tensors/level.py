@@ -38,10 +38,10 @@ class Level:
     counters: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
     is_sequential: ClassVar[bool] = False
+    #: whether a sequential level's fibers may be written in turn, as long as each is in order
+    takes_any_fiber: ClassVar[bool] = False
     #: whether every coordinate has a position of its own, stored or not
     is_dense: ClassVar[bool] = False
-    #: whether there may be coordinates without an entry, which are fill
-    has_gaps: ClassVar[bool] = True
     #: whether the child has a position for every coordinate, so that sizes multiply
     has_all_positions: ClassVar[bool] = False
     #: whether a coordinate of its first mode and one of its last mean the same exchanged
@@ -196,6 +196,16 @@ class Level:
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
         """Set the value of a leaf, and the dirty bit."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    # --------------------------------------- copying all of another tensor (the derived rule Copy)
+
+    def takes(self, other: Level) -> bool:
+        """Whether `take` can be given fibers of the format `other`: the arrays mean the same."""
+        return False
+
+    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
+        """Write what `count` frozen fibers of `other` hold to as many, which are all and are empty."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)

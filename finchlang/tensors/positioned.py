@@ -10,6 +10,7 @@ from finchlang.host.fold import ONE, ZERO, add, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.source import Bug
+from finchlang.tensors.compare import copy_array
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import Int64
 
@@ -53,6 +54,28 @@ class Pointed(Positioned):
 
     def coordinate_at(self, host: Host, at: _At, mode: int, q: Expr) -> Expr:
         return add(host.load(self.coordinate_buffers(at.store)[mode], q, "i", Int64, lower=ZERO), 1)
+
+    def takes(self, other: Level) -> bool:
+        is_alike = isinstance(other, Pointed) and self.modes == other.modes
+        return is_alike and self.child.takes(other.child)
+
+    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
+        """ptr[p + 1] counts the entries of fiber p until they are frozen."""
+        source = other.level
+        assert isinstance(source, Pointed)
+        stored = host.let(host.load(other.ptr, count, "stored", Int64), "stored", lower=ZERO)
+
+        def tally(p: Expr) -> None:
+            before, behind = (host.load(other.ptr, q, "at", Int64) for q in (sub(p, 1), p))
+            host.store(store.ptr, p, sub(behind, before))
+
+        host.count(ONE, count, tally, "p")
+        arrays = self.coordinate_buffers(store), source.coordinate_buffers(other)
+        for array, content in zip(*arrays, strict=True):
+            host.grow(array, stored)
+            copy_array(host, array, content, stored)
+        host.set(store.stored, stored)
+        self.child.take(host, store.child, dims[: len(dims) - self.modes], other.child, stored)
 
     def fiber_at(self, host: Host, at: _At, q: Expr) -> Expr:
         if at.count == ONE:

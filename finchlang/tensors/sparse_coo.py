@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.fold import FALSE, ONE, ZERO, add, sub
+from finchlang.host.fold import FALSE, ONE, ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import Thunk
 from finchlang.syntax import Node
-from finchlang.tensors.compare import move_range
+from finchlang.tensors.compare import copy_array, move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
+from finchlang.tensors.dense import Dense
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.positioned import Pointed
 from finchlang.tensors.sorted_positions import accumulate
@@ -53,6 +54,45 @@ class SparseCOO(Coordinates, Pointed):
 
     def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
         return entries
+
+    def takes(self, other: Level) -> bool:
+        return super().takes(other) or (
+            isinstance(other, Dense)
+            and isinstance(other.lvl, Pointed)
+            and other.lvl.modes == self.modes - 1
+            and self.lvl.takes(other.lvl.child)
+        )
+
+    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
+        if not isinstance(other.level, Dense):
+            super().take(host, store, dims, other, count)
+            return
+        size, source = dims[-1], other.child
+        assert isinstance(source.level, Pointed)
+
+        def at(fiber: Expr) -> Expr:
+            return host.load(source.ptr, fiber, "at", Int64, lower=ZERO)
+
+        stored = host.let(at(mul(count, size)), "stored", lower=ZERO)
+        *inner, outer = self.buffers(store)
+        for array in (*inner, outer):
+            host.grow(array, stored)
+        for array, content in zip(inner, source.level.coordinate_buffers(source), strict=True):
+            copy_array(host, array, content, stored)
+
+        def fiber(p: Expr) -> None:
+            first = host.let(mul(p, size), "first", lower=ZERO)
+            host.store(store.ptr, add(p, 1), sub(at(add(first, size)), at(first)))
+
+            def column(i: Expr) -> None:
+                q = host.let(add(first, i), "q", lower=ZERO)
+                host.fill(outer, at(q), at(add(q, 1)), cast(i, outer.type))
+
+            host.count(ZERO, sub(size, 1), column, "i")
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.set(store.stored, stored)
+        self.lvl.take(host, store.child, self.below(dims), source.child, stored)
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         host.set(store.stored, ZERO)

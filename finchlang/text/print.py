@@ -57,6 +57,7 @@ from finchlang.syntax import (
 )
 from finchlang.text.kernel_builder import ASSIGNMENTS
 from finchlang.types import Pair
+from finchlang.walk import walk
 
 # Precedence levels, lowest first, as in the grammar.
 ANY, PAIR, DISJUNCTION, CONJUNCTION, COMPARISON = range(5)
@@ -309,7 +310,7 @@ def _let(node: Let) -> list[str]:
     return _headed(f"{_list(node.targets)} {node.op or ''}= ", node.value)
 
 
-def _function(node: Function) -> list[str]:
+def _function(node: Function | Operation) -> list[str]:
     head = f"{node.name}({', '.join(node.parameters)})"
     if isinstance(node.body, Script):
         return _closed(f"function {head}", node.body)
@@ -335,11 +336,22 @@ def _time(node: Macro) -> list[str]:
 
 
 def _kernel(node: KernelNode) -> list[str]:
+    """A kernel, after the functions that it calls."""
     program = node.program
-    if not isinstance(program, Annotated):
-        return _headed("@finch ", program)
-    annotations = [line for a in program.annotations for line in _lines(a)]
-    return [*annotations, *_headed("@finch ", program.program)]
+    lines = [line for f in _functions(program) for line in _function(f)]
+    if isinstance(program, Annotated):
+        lines += [line for a in program.annotations for line in _lines(a)]
+        program = program.program
+    return [*lines, *_headed("@finch ", program)]
+
+
+def _functions(program: Node) -> list[Operation]:
+    """The functions in a program, each once, after those that it calls."""
+    found: dict[Operation, None] = {}
+    for node in walk(program):
+        if isinstance(node, Operation):
+            found |= dict.fromkeys((*_functions(node.body), node))
+    return list(found)
 
 
 def _policy(node: Policy) -> list[str]:
