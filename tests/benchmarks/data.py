@@ -188,7 +188,49 @@ def grid(rows: int, columns: int, seed: int) -> Matrix:
     return symmetric(found)
 
 
+# --------------------------------------------------------------------------------------- tensors
+
+#: of tensors of FROSTT: their shapes, and about how many children a node has in each mode, where they
+#: are cut down to a million entries (the first mode has what is left)
+FROSTT = {
+    "nell-2": ((12_092, 9_184, 28_818), (1, 228)),
+    "nips": ((2_482, 2_862, 14_036, 17), (2, 560, 1)),
+    "vast": ((165_427, 11_374, 2, 100, 89), (157, 1, 1, 1)),
+}
+
+
+@cache
+def frostt(name: str, is_uniform: bool, count: int = 1_000_000) -> tuple[np.ndarray, np.ndarray]:
+    """Places in the shape of a FROSTT tensor, in order, and the same moved on by one in the last mode
+    (SparseArray'21 section 8.2.1): each place as likely, or in fibers as long as the tensor's."""
+    shape, children = FROSTT[name]
+    rng = np.random.default_rng(1)
+    if is_uniform:
+        places = np.unique(rng.integers(0, np.prod(shape), count))
+    else:
+        nodes = rng.choice(shape[0], max(1, count // int(np.prod(children))), replace=True)
+        places = np.unique(nodes)
+        for size, mean in zip(shape[1:], children, strict=True):
+            many = rng.integers(max(1, mean // 2), mean + mean // 2 + 1, len(places))
+            places = np.repeat(places, many)
+            places = np.unique(places * size + rng.integers(0, size, len(places)))
+    coordinates = np.array(np.unravel_index(places, shape))
+    moved = coordinates.copy()
+    moved[-1] = (moved[-1] + 1) % shape[-1]
+    order = np.argsort(np.ravel_multi_index(moved, shape))
+    return coordinates, moved[:, order]
+
+
 # ---------------------------------------------------------------------------------------- images
+
+
+@cache
+def scan(size: int) -> np.ndarray:
+    """Smooth blobs, as of a scanned head: random numbers without their high frequencies."""
+    spectrum = np.fft.rfft2(np.random.default_rng(1).random((size, size)))
+    across, along = np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)
+    low = np.exp(-(across**2 + along**2) * (size / 8) ** 2)
+    return np.fft.irfft2(spectrum * low, s=(size, size))
 
 
 @cache

@@ -37,6 +37,7 @@ class Row:
     peer: str = ""
     theirs: float | None = None
     kinds: dict[str, float] = field(default_factory=dict)
+    unit: str = "s"  # "B" where bytes are compared
 
     @property
     def ratio(self) -> float | None:

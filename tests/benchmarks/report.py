@@ -65,9 +65,20 @@ ROW_HEAD = ["workload", "data", "peer", "theirs", "ours", *(f"{kind}, ratio" for
 TIME_HEAD = ["workload", "data", "time", "target", "met"]
 
 
+def _amount(value: float, unit: str) -> str:
+    return seconds(value) if unit == "s" else f"{value / 1e6:.3g} MB"
+
+
 def _row_table(meter: Meter) -> list[list[str]]:
     return [
-        [r.workload, r.data, r.peer, seconds(r.theirs), seconds(r.ours), *_ratios(r)]
+        [
+            r.workload,
+            r.data,
+            r.peer,
+            _amount(r.theirs, r.unit),
+            _amount(r.ours, r.unit),
+            *_ratios(r),
+        ]
         for r in meter.rows
         if r.theirs is not None
     ]
