@@ -16,10 +16,11 @@ from finchlang.host.fold import const
 from finchlang.normalize.types import type_of as type_of_node
 from finchlang.protocols import NotAnArray, join
 from finchlang.rules.simplify import simplify
+from finchlang.script.tensors import over
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Node, Variable
 from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
-from finchlang.tensors.element import typed_literal
+from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, foreign, type_of_value
@@ -78,6 +79,29 @@ class Leaf(Expression):
     def __init__(self, value: Any, stored: Stored):
         self.value, self.static = value, stored
         self.shape, self.values, self.args = value.shape, stored.values, ()
+
+
+class Refilled(Leaf):
+    """A tensor in its memory as if what it does not store were something else."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Tensor | SwizzledTensor, fill: Literal):
+        format = source.format
+        level = over(format.level if isinstance(format, Swizzled) else format, Element(fill))
+        format = Swizzled(level, format.permutation) if isinstance(format, Swizzled) else level
+        self.source, self.static = source, stored_of(format)
+        self.shape, self.values, self.args = source.shape, self.static.values, ()
+
+    @property
+    def value(self) -> Any:
+        source = self.source
+        source.validate()
+        body = source.body if isinstance(source, SwizzledTensor) else source
+        format = self.static.format
+        level = format.level if isinstance(format, Swizzled) else format
+        tensor = Tensor.over(level, body.memory, True)
+        return SwizzledTensor(tensor, format.permutation) if tensor.format is not format else tensor
 
 
 class Number(Expression):
@@ -176,11 +200,11 @@ def identity_of(op: Any, type: Type) -> Literal:
 _results: dict[tuple[Any, ...], Values | None] = {}
 
 
-def apply(op: Any, *args: Expression) -> Expression:
+def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
     """`op` of the elements of the arguments, whose types it takes as they are.
 
     A number is given to the program if what the operator gives for fills does not depend on it, as that
-    of a product does not where a fill is 0, and else a literal of it."""
+    of a product does not where a fill is 0, or if the result `is_dense` anyway; else a literal of it."""
     key = op, *[arg.values for arg in args]
     found: Any = _results.get(key, _results)
     if found is _results:
@@ -192,13 +216,12 @@ def apply(op: Any, *args: Expression) -> Expression:
         if len(_results) > 4096:
             _results.clear()
         _results[key] = found
-    if found is None:
+    if found is None and not is_dense:
         literals = tuple([_as_constant(arg) for arg in args])
         found = _result(op, *[arg.values for arg in literals])
         if found.is_fill:
             return Map(op, literals, found)
-        found = _result(*key)
-    return Map(op, args, found)
+    return Map(op, args, found or _result(*key))
 
 
 def _as_constant(arg: Expression) -> Expression:

@@ -14,6 +14,7 @@ from finchlang.array.expression import (
     Map,
     Number,
     Reduce,
+    Refilled,
     View,
     identity_of,
     op_node,
@@ -195,6 +196,7 @@ def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
     return add
 
 
+@lowers(Refilled)
 @lowers(Leaf)
 def _leaf(to: Lowering, node: Leaf, indices: tuple[Node, ...]) -> Node:
     to.has_sparse = to.has_sparse or node.values.is_fill

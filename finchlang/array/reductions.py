@@ -6,26 +6,83 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from finchlang.algebra import operator
 from finchlang.array.elementwise import truth
 from finchlang.array.expression import (
     Array,
+    Constant,
     Expression,
+    Leaf,
     Number,
     Reduce,
+    Refilled,
+    View,
     apply,
     as_expression,
     converted,
+    identity_of,
+    op_node,
 )
 from finchlang.array.promotion import floating, normalized_axes, type_of
 from finchlang.array.shapes import with_axes
+from finchlang.syntax import Literal
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.types import Int64, Type, UInt64
 
 
 def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
     """The reduction of an expression by an operator, over these axes."""
     axes = normalized_axes(axis, len(arg.shape))
-    found = Reduce(op, arg, axes) if axes else arg
+    values = arg.values
+    if not axes:
+        found = arg
+    elif values.is_fill and values.fill != identity_of(op, values.type):
+        found = _in_parts(op, arg, axes)
+    else:
+        found = Reduce(op, arg, axes)
     return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
+
+
+def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
+    """A reduction of what is mostly a fill that is not the operator's identity: of what is not the fill
+    alone, and then of as many fills as there are."""
+    row, values = operator(op_node(op)), arg.values
+    assert row is not None
+    if not row.idempotent and row.repeated is None:
+        return Reduce(op, arg, axes)
+    fill, size = Constant(values.fill), _count(arg, axes)
+    others = Reduce(op, _others(arg, identity_of(op, values.type)), axes)
+    is_dense, count = len(arg.shape) - len(axes) < 2, Number(size, Int64)
+    if row.idempotent:
+        is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
+        return apply("ifelse", is_full, others, apply(op, others, fill))
+    fills = apply("-", count, _counted(arg, axes), is_dense=is_dense)
+    return apply(op, others, converted(apply(row.repeated or "", fill, fills), values.type))
+
+
+def _others(arg: Expression, instead: Literal) -> Expression:
+    """`arg` with something else where it is its fill, or stores nothing."""
+    if type(arg) is Leaf and isinstance(arg.value, (Tensor, SwizzledTensor)):
+        level = (
+            arg.value.format.level if isinstance(arg.value, SwizzledTensor) else arg.value.format
+        )
+        if isinstance(level.leaf, Element):
+            return Refilled(arg.value, instead)
+    return apply("ifelse", _is_other(arg), arg, Constant(instead))
+
+
+def _is_other(arg: Expression) -> Expression:
+    return apply("!=", arg, Constant(arg.values.fill))
+
+
+def _counted(arg: Expression, axes: tuple[int, ...]) -> Expression:
+    """How many elements are not the fill."""
+    return Reduce("+", converted(_is_other(arg), Int64), axes)
+
+
+def _count(arg: Expression, axes: tuple[int, ...]) -> int:
+    return math.prod([arg.shape[axis] for axis in axes])
 
 
 def _wide(type: Type) -> Type:
@@ -100,8 +157,27 @@ def std(
 
 def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None) -> Expression:
     arg = _float(x, dtype)
-    rest = apply("-", arg, _mean(arg, axis, True))
-    return _mean(apply("*", rest, rest), axis, keepdims, correction)
+    order = len(arg.shape)
+    axes = normalized_axes(axis, order)
+    mean = _mean(arg, axes, True)
+    rest = apply("-", arg, mean)
+    if not arg.values.is_fill or not axes:
+        return _mean(apply("*", rest, rest), axes, keepdims, correction)
+    # where all is fill it is the same for all
+    zero = Constant(typed_literal(0, arg.values.type))
+    others = Reduce("+", apply("ifelse", _is_other(arg), apply("*", rest, rest), zero), axes)
+    size = Number(_count(arg, axes), Int64)
+    fills = apply("-", size, _counted(arg, axes), is_dense=order - len(axes) < 2)
+    rest = apply("-", Constant(arg.values.fill), View(mean, *_without(mean, axes)))
+    many = apply("*", converted(fills, arg.values.type), apply("*", rest, rest))
+    total = _divided(apply("+", others, many), _count(arg, axes) - correction)
+    return with_axes(total, axes, order) if keepdims else total
+
+
+def _without(arg: Expression, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """What a view without these axes has, and its shape."""
+    kept = tuple([axis for axis in range(len(arg.shape)) if axis not in axes])
+    return kept, tuple([arg.shape[axis] for axis in kept])
 
 
 def _float(x: Any, dtype: Any) -> Expression:
@@ -110,6 +186,9 @@ def _float(x: Any, dtype: Any) -> Expression:
 
 
 def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> Expression:
-    count = math.prod([arg.shape[a] for a in normalized_axes(axis, len(arg.shape))])
-    left = count - correction if count > correction else 0
-    return apply("/", reduced("+", arg, axis, keepdims), Number(float(left), arg.values.type))
+    count = _count(arg, normalized_axes(axis, len(arg.shape)))
+    return _divided(reduced("+", arg, axis, keepdims), count - correction)
+
+
+def _divided(arg: Expression, count: float) -> Expression:
+    return apply("/", arg, Number(float(count if count > 0 else 0), arg.values.type))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf, as_expression
+from finchlang.array.expression import Array, Expression, Leaf, Refilled, as_expression
 from finchlang.array.lower import Lowering, Program, plain
 from finchlang.session import Session
 from finchlang.tensors.element import typed_literal
@@ -50,6 +50,8 @@ class _Nodes:
         part = node.static
         if type(node) is Leaf:
             entry: Any = part, id(node.value)
+        elif type(node) is Refilled:
+            entry = part, id(node.source)
         else:
             part = part, tuple([self.add(arg) for arg in node.args])
             entry = part, id(node) if node.numbers else node.shape
@@ -140,7 +142,7 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
         if out is not None:
             _check_output(root, out)
     found = _Nodes(roots)
-    leaves = [node.value for node in found.nodes if type(node) is Leaf]
+    leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
     if any(_is_among(out, leaves) for out in outs) or len(set(found.key[-1])) < len(roots):
         return [_taken(r, out) for r, out in zip(computed(roots), outs, strict=True)]
     formats = tuple([None if out is None else as_expression(out).static for out in outs])
