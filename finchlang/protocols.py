@@ -54,8 +54,11 @@ def _function(name: str, module: str = "finchlang.array") -> Callable[..., Any]:
 
 
 def _binary(name: str, is_reflected: bool) -> Callable[..., Any]:
+    function: Any = None
+
     def method(self: Any, other: Any) -> Any:
-        function = _function(name)
+        nonlocal function
+        function = function or _function(name)
         try:
             return function(other, self) if is_reflected else function(self, other)
         except NotAnArray:

@@ -115,7 +115,8 @@ def test_counters_tell_how_much_of_the_arrays_is_in_use(format: str) -> None:
     for _ in range(12):
         A = np.where(rng.random((3, 3)) < 0.3, rng.integers(1, 3, (3, 3)), 0.0)
         if fits(format, A) is None:
-            A = np.diag(np.diag(A)) if fits(format, np.diag(np.diag(A))) else np.zeros((3, 3))
+            diagonal = np.diag(np.diag(A))
+            A = np.zeros((3, 3)) if fits(format, diagonal) is None else diagonal
         given = {"A": Tensor.from_numpy(A, DENSE), "C": Tensor(format, 3, 3)}
         kernel.run_residual([given[name] for name in kernel.tensors], [])
         parts = [part for level in given["C"].storage for part in level.items()]

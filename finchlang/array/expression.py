@@ -139,9 +139,11 @@ class Map(Expression):
     def __init__(self, op: Any, args: tuple[Expression, ...], values: Values):
         shape = args[0].shape
         stretched = None
-        if not all([arg.shape == shape for arg in args]):
-            shape = broadcast_shapes(*[arg.shape for arg in args])
-            stretched = tuple([stretched_modes(arg.shape, shape) for arg in args])
+        for arg in args:
+            if arg.shape != shape:
+                shape = broadcast_shapes(*[arg.shape for arg in args])
+                stretched = tuple([stretched_modes(arg.shape, shape) for arg in args])
+                break
         self.op, self.args, self.shape, self.values = op, args, shape, values
         self.stretched, self.static = stretched, (op, stretched)
 
@@ -360,7 +362,11 @@ def operands(*values: Any) -> list[Expression]:
     kind alone. Raises TypeError, OverflowError for a Python number that the type does not hold."""
     args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
     if None not in args:
-        wanted = promoted(*[arg.values.type for arg in args])
+        wanted = args[0].values.type
+        types = [arg.values.type for arg in args]
+        if types.count(wanted) == len(types):
+            return args
+        wanted = promoted(*types)
     elif args.count(None) == len(args):
         wanted = promoted(*map(type, values))
     else:

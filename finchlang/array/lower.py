@@ -57,6 +57,8 @@ class Program:
     tensors: tuple[tuple[str, Level | Swizzled, int], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
+    #: how many entries the arrays of small results had the last time
+    rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
 
 @dataclass

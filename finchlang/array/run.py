@@ -19,6 +19,9 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.print import pretty
 from finchlang.types import can_store, type_of_value
 
+#: a small result has arrays of so many entries at most
+SPARE = 4096
+
 #: so many programs are kept, those that were made last
 PROGRAMS = 1024
 
@@ -31,40 +34,49 @@ _programs: dict[Any, Program] = {}
 
 
 class _Nodes:
-    """The nodes of some expressions, arguments first, equal ones once; `key` is what a program for them
-    depends on."""
+    """The nodes of some expressions, arguments first, equal ones once, and their numbers by identity;
+    `key` is what a program for them depends on."""
 
-    __slots__ = ("_entries", "key", "nodes", "numbers")
+    __slots__ = ("key", "nodes", "numbers", "roots")
 
     def __init__(self, roots: tuple[Expression, ...]):
         self.nodes: list[Expression] = []
         self.key: list[Any] = []
-        self.numbers: dict[int, int] = {}  # by identity
-        self._entries: dict[Any, int] = {}
-        self.key.append(tuple([self.add(root) for root in roots]))
-
-    def add(self, node: Expression) -> int:
-        number = self.numbers.get(id(node))
-        if number is not None:
-            return number
-        part = node.static
-        if type(node) is Leaf:
-            entry: Any = part, id(node.value)
-        elif type(node) is Refilled:
-            entry = part, id(node.source)
-        else:
-            part = part, tuple([self.add(arg) for arg in node.args])
-            entry = part, id(node) if node.numbers else node.shape
-        number = self._entries.get(entry)
-        if number is None:
-            number = self._entries[entry] = len(self.nodes)
-            self.nodes.append(node)
-            self.key.append(part)
-        self.numbers[id(node)] = number
-        return number
+        self.numbers: dict[int, int] = {}
+        entries: dict[Any, int] = {}
+        self.roots = tuple([_add(r, self.nodes, self.key, self.numbers, entries) for r in roots])
+        self.key.append(self.roots)
 
     def number_of(self, node: Expression) -> int:
         return self.numbers[id(node)]
+
+
+def _add(
+    node: Expression,
+    nodes: list[Expression],
+    key: list[Any],
+    numbers: dict[int, int],
+    entries: dict[Any, int],
+) -> int:
+    """The number of a node, new if none is equal."""
+    number = numbers.get(id(node))
+    if number is not None:
+        return number
+    part = node.static
+    if type(node) is Leaf:
+        entry: Any = part, id(node.value)
+    elif type(node) is Refilled:
+        entry = part, id(node.source)
+    else:
+        part = part, tuple([_add(arg, nodes, key, numbers, entries) for arg in node.args])
+        entry = part, id(node) if node.numbers else node.shape
+    number = entries.get(entry)
+    if number is None:
+        number = entries[entry] = len(nodes)
+        nodes.append(node)
+        key.append(part)
+    numbers[id(node)] = number
+    return number
 
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
@@ -73,7 +85,7 @@ def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs:
     program = _programs.get(key)
     if program is None:
         lowering = Lowering(found.number_of, is_dense)
-        formats = {} if outs is None else dict(zip(found.key[-1], outs, strict=True))
+        formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
         program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
         if len(_programs) >= PROGRAMS:
             del _programs[next(iter(_programs))]
@@ -91,15 +103,15 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     for name, number, k in program.sizes:
         values[name] = nodes[number].shape[k]
     for name, format, _ in program.tensors:
-        values[name] = new_tensor(format)
+        values[name] = new_tensor(format, program.rooms.get(name))
     return values
 
 
 _empty: dict[int, tuple[Any, Memory]] = {}
 
 
-def new_tensor(format: Level | Swizzled) -> Any:
-    """A tensor without entries, for a kernel to make."""
+def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
+    """A tensor without entries, for a kernel to make, which may have memory for so many in each array."""
     if isinstance(format, ScalarLevel):
         return Scalar(format)
     level = format.level if isinstance(format, Swizzled) else format
@@ -107,9 +119,30 @@ def new_tensor(format: Level | Swizzled) -> Any:
     if known is None:
         known = _empty[id(level)] = level, Tensor(level).memory
     memory = known[1]
-    own = Memory(memory.shape, [array.copy() for array in memory.arrays], memory.counters)
+    own = Memory(
+        memory.shape,
+        [array.copy() if array.size else array for array in memory.arrays],
+        memory.counters,
+    )
     tensor = Tensor.over(level, own, True)
+    if rooms is not None:
+        pairs = zip(rooms, own.arrays, strict=True)
+        spare = [np.empty(room, array.dtype) for room, array in pairs]
+        tensor.back_buffer = Memory(own.shape, spare, own.counters)
     return SwizzledTensor(tensor, format.permutation) if isinstance(format, Swizzled) else tensor
+
+
+def _remember(program: Program, values: dict[str, Any]) -> None:
+    """Note what memory small results take. They have it given to them the next time: arrays of NumPy's
+    are made in less time than those that a kernel allocates become arrays."""
+    known = program.rooms
+    for name in program.results:
+        tensor = values[name]
+        arrays = getattr(tensor, "body", tensor).memory.arrays if type(tensor) is not Scalar else ()
+        rooms = known.get(name)
+        if arrays and (rooms is None or rooms[-1] != arrays[-1].size):
+            sizes = [array.size for array in arrays]
+            known[name] = sizes if max(sizes) <= SPARE else None
 
 
 def compute(*arrays: Any, out: Any = None) -> Any:
@@ -117,7 +150,7 @@ def compute(*arrays: Any, out: Any = None) -> Any:
     SwizzledTensor, a Scalar of an array without dimensions; a tuple of several. `out` are tensors or
     NumPy arrays to put them in, of which any may be None."""
     roots = tuple([as_expression(array) for array in arrays])
-    outs = out if isinstance(out, (tuple, list)) or out is None else (out,)
+    outs = (out,) if out is not None and not isinstance(out, (tuple, list)) else out
     results = computed(roots, outs=outs)
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -132,6 +165,7 @@ def computed(roots: tuple[Expression, ...], is_dense: bool = False, outs: Any = 
         _check_density(program, found.nodes)
     values = _bound(program, found.nodes)
     _session.run_kernel(program.kernel, values)
+    _remember(program, values)
     return [values[name] for name in program.results]
 
 
@@ -143,7 +177,7 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
             _check_output(root, out)
     found = _Nodes(roots)
     leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
-    if any(_is_among(out, leaves) for out in outs) or len(set(found.key[-1])) < len(roots):
+    if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
         return [_taken(r, out) for r, out in zip(computed(roots), outs, strict=True)]
     formats = tuple([None if out is None else as_expression(out).static for out in outs])
     program = _program(roots, found, False, formats)
