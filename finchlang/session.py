@@ -24,11 +24,11 @@ from finchlang.run.kernel import (
 )
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
-from finchlang.script.closing import Denoted
+from finchlang.script.closing import denoted
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.source import FinchError, Note, Span
-from finchlang.syntax import KernelNode, Node, Variable, Yield
+from finchlang.syntax import KernelNode, Node, Yield
 from finchlang.tensors.level import Level
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
@@ -271,12 +271,8 @@ class Session:
         bound = {name: a[VALUE] for name, a in named.items() if a is not None}
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
         operations = site.operations(formats)
-        aliases = {name: op for name, op in operations.items() if isinstance(op, Variable)}
-        functions = {
-            name: Denoted(self._evaluator.apply, environment.get(name))
-            for name in operations.keys() - aliases.keys()
-        }
-        node = with_operations(masked(site.node, bound), aliases)
+        functions = denoted(self._evaluator.apply, map(environment.get, operations))
+        node = with_operations(masked(site.node, bound), operations)
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):
             if variable.name not in bound:

@@ -26,9 +26,11 @@ from finchlang.agreement import same
 from finchlang.denote.denotation import denote
 from finchlang.host.verify import check
 from finchlang.normalize import normalize
-from finchlang.run.kernel import Kernel
+from finchlang.run.kernel import Kernel, with_operations
+from finchlang.script.closing import Denoted, denoted, operation
+from finchlang.session import Session
 from finchlang.source import FinchError
-from finchlang.syntax import Annotated, Node, Policy, Variable
+from finchlang.syntax import Annotated, KernelNode, Node, Policy, Variable
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.parse import parse_kernel
@@ -67,7 +69,7 @@ def run_case(case: Case, rules: str = "all", native: bool = True) -> Outcome:
 
 def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
     """The refusal, if the kernel is refused; raises Difference."""
-    program = parse_kernel(case.text)
+    program, functions = with_functions(parse_kernel(case.text), case)
     formats, numbers = {}, {}
     for name, value in case.bindings().items():
         number = type_of_value(value)
@@ -87,7 +89,7 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
         engines["native"] = kernel.run_native  # type: ignore[dict-item]
     bindings = case.bindings()
     try:
-        meaning: Any = denote(program, bindings)
+        meaning: Any = denote(program, bindings, functions)
     except FinchError as error:
         meaning = error.kind
     results = {}
@@ -110,6 +112,16 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
         result = run_engine(paper, paper.interpret, case, numbers)
         compare_entries("all", results["interpret"], "paper", result)
     return None
+
+
+def with_functions(program: Node, case: Case) -> tuple[Node, dict[Node, Denoted]]:
+    """The program with the functions that it calls, and these for the denotation."""
+    session = Session()
+    session.run("\n".join(case.functions))
+    functions = {name: session[name] for name in session.names() if name != "ARGS"}
+    operations: Any = {name: operation(value) for name, value in functions.items()}
+    program = with_operations(KernelNode(program), operations).program
+    return program, denoted(session._evaluator.apply, functions.values())
 
 
 def with_policy(program: Node, formats: dict[str, Any], case: Case) -> Node:

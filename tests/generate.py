@@ -14,9 +14,11 @@ import itertools
 if __package__:
     from tests.generate_access import AccessGenerator, Known, Nest
     from tests.generate_data import OF_TWO_MODES, Case, typed_text
+    from tests.generate_functions import FunctionGenerator
 else:
     from generate_access import AccessGenerator, Known, Nest
     from generate_data import OF_TWO_MODES, Case, typed_text
+    from generate_functions import FunctionGenerator
 
 from finchlang.types import TYPES, Type
 
@@ -29,6 +31,8 @@ class _Generator(AccessGenerator):
     def __init__(self, seed: int, any_order: bool = False):
         super().__init__(seed)
         self.any_order = any_order
+        if seed % 3 == 1:  # programs without functions stay as they were
+            self.functions = FunctionGenerator(seed, self.kind).functions()
 
     # ------------------------------------------------------------------ statements
 
@@ -47,6 +51,8 @@ class _Generator(AccessGenerator):
         signs = by_kind[self.kind]
         if known.type.kind == "bool":
             signs = ("<<||>>=", "<<&&>>=", "|=", "&=")
+        elif self.kind != "bool" or known.type.kind == "bool":
+            signs += 4 * tuple(f"<<{f.name}>>=" for f in self.functions if f.count == 2)
         sign = self.random.choice(("=", "=", ":=", *signs, *signs))
         nest.writes[known.name] = sign
         return sign
@@ -280,4 +286,5 @@ def generate(seed: int, any_order: bool = False) -> Case:
         lines.append("\n".join(generator.statement()))
     used = {n: v for n, v in generator.data.items() if any(n in line for line in lines)}
     policy = POLICIES[seed % len(POLICIES)] if any_order else None
-    return Case(tuple(lines), used, policy)
+    functions = tuple(f.text for f in generator.functions)
+    return Case(tuple(lines), used, policy, functions)

@@ -11,8 +11,10 @@ import numpy as np
 
 if __package__:
     from tests.generate_data import DataGenerator
+    from tests.generate_functions import Function
 else:
     from generate_data import DataGenerator
+    from generate_functions import Function
 
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
@@ -61,6 +63,7 @@ class AccessGenerator(DataGenerator):
         super().__init__(seed)
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 3, 2, 2), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
+        self.functions: tuple[Function, ...] = ()
         self.data: dict[str, Any] = {}
         self.known: dict[str, Known] = {}
         self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
@@ -287,6 +290,10 @@ class AccessGenerator(DataGenerator):
             if form < 0.45 and nest.indices and self.kind in ("int", "float"):
                 return self.random.choice(sorted(nest.indices))
             return self.access(nest, alone=depth == 2)
+        if self.functions and self.chance(0.4):
+            called = self.random.choice(self.functions)
+            args = ", ".join(self.expression(nest, depth - 1) for _ in range(called.count))
+            return f"{called.name}({args})"
         a = self.expression(nest, depth - 1)
         if self.kind in ("int", "float") and self.chance(0.15):
             forms = ["abs({a})", "(-{a})", "({a})^2"]

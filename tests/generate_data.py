@@ -38,11 +38,12 @@ OF_ANY_MODES = ("SparseHash", "SparseCOO", "Interleaved")
 @dataclass(frozen=True)
 class Case:
     """One kernel, statement by statement, and what its free names are bound to. Workspaces that are
-    inserted have the `policy`, with its capacity, if there is one."""
+    inserted have the `policy`, with its capacity, if there is one. `functions` are those it calls."""
 
     statements: tuple[str, ...]
     data: dict[str, Any]
     policy: tuple[str, int] | None = None
+    functions: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -53,7 +54,7 @@ class Case:
         return {name: _copy(value) for name, value in self.data.items()}
 
     def __str__(self) -> str:
-        lines = [self.text, ""]
+        lines = [*self.functions, self.text, ""]
         if self.policy is not None:
             lines.append(f"workspaces that can have it: policy {self.policy}")
         for name, value in self.data.items():

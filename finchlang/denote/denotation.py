@@ -19,7 +19,7 @@ from finchlang.denote.dimensions import (
     tensor_of,
     unwrap,
 )
-from finchlang.denote.functions import Function, is_needed, of_function
+from finchlang.denote.functions import Function, is_needed, of_function, type_of_result
 from finchlang.denote.operators import Failed, Number, apply, convert, number
 from finchlang.denote.settled import settled
 from finchlang.source import Bug, FinchError
@@ -39,6 +39,8 @@ from finchlang.syntax import (
     Literal,
     Loop,
     Node,
+    Operation,
+    Script,
     Sieve,
     Thaw,
     Variable,
@@ -49,13 +51,13 @@ from finchlang.walk import mentions, walk
 
 
 def denote(
-    program: Node, bindings: dict[str, Any], functions: Mapping[str, Function] | None = None
+    program: Node, bindings: dict[str, Any], functions: Mapping[Node, Function] | None = None
 ) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
     `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers
-    and ranges, none of which is changed; `functions` those of the script that it
-    calls. Results are NumPy arrays; of a Scalar, its value.
+    and ranges, none of which is changed; `functions` what the functions in it are
+    in the script. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
     if isinstance(program, Annotated):  # annotations do not change what it means
@@ -88,7 +90,7 @@ class Denotation:
         arrays: dict[str, DenseArray],
         program: Node,
         env: Environment,
-        functions: Mapping[str, Function],
+        functions: Mapping[Node, Function],
     ):
         self.arrays, self.functions = arrays, functions
         self.is_idle = False  # whether the value of what is being looked at is not needed
@@ -213,10 +215,15 @@ class Denotation:
         raise FinchError("type", "this is no number", node.span)
 
     def apply(self, op: Node, args: list[Any], node: Node) -> Any:
-        function = self.functions.get(op.name) if isinstance(op, Variable) else None
-        if function is None:
+        if not isinstance(op, Operation):
             return apply(op, args, node)
-        return of_function(function, args, node, self.is_idle)
+        function = self.functions[op]
+        type = type_of_result(function, args, node)
+        if MISSING in args:
+            return MISSING
+        if isinstance(op.body, Script):
+            return of_function(function, type, args, node, self.is_idle)
+        return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
     def bound(self, node: Node, env: Environment) -> Any:
         """What a `let` binds: a value or an extent."""

@@ -21,20 +21,29 @@ class Function(Protocol):
         """The type of the result for numbers of these types. Raises FinchError "type"."""
 
 
-def of_function(function: Function, args: list[Any], node: Node, is_idle: bool) -> Any:
-    """A function of the script on values; it is not called where the result is not needed (`is_idle`)."""
+def type_of_result(function: Function, args: list[Any], node: Node) -> Type | None:
+    """The type of the result for these values, None if one is missing. Raises FinchError "type"."""
     if MISSING in args:
-        return MISSING
+        return None
     if not all(isinstance(a, (Number, Failed)) for a in args):
         raise type_error("a function takes numbers").at(node.span)
     try:
-        type = function.type([_type_of(a.value) for a in args])
-        any_value = number(type.wrap((0, 0) if type.kind == "pair" else 0), type)
-        failed = next((a for a in args if isinstance(a, Failed)), None)
-        if failed is not None:
-            return Failed(failed.error, any_value.value)
-        if is_idle:
-            return any_value
+        return function.type([_type_of(a.value) for a in args])
+    except FinchError as error:
+        raise error.at(node.span) from None
+
+
+def of_function(
+    function: Function, type: Any, args: list[Any], node: Node, is_idle: bool
+) -> Number | Failed:
+    """A function on values, with a result of `type`; it is not called where that is not needed."""
+    any_value = number(type.wrap((0, 0) if type.kind == "pair" else 0), type)
+    failed = next((a for a in args if isinstance(a, Failed)), None)
+    if failed is not None:
+        return Failed(failed.error, any_value.value)
+    if is_idle:
+        return any_value
+    try:
         result = number(function([a.value for a in args]))
     except FinchError as error:
         if error.kind != "bounds":

@@ -28,14 +28,15 @@ from finchlang.walk import walk
 __all__ = ["PASSES", "Context", "Format", "Normalized", "normalize", "stages"]
 
 #: The passes in their order. Each is program → program, given what the one before it gives, and may
-#: add to the context. The life cycle comes before dimensions, which need to know the freezes.
+#: add to the context. The life cycle comes before dimensions, which need to know the freezes; these
+#: come from all arguments of functions, also from those that an expression does not need.
 PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("scopes", scopes),
     ("types", types),
-    ("inline", inline),
     ("wrapperize", wrapperize),
     ("lifecycle", lifecycle),
     ("dimensionalize", dimensionalize),
+    ("inline", inline),
     ("schedule", schedule),
     ("concordize", concordize),
     ("workspaces", insert_workspaces),

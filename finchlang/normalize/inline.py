@@ -1,28 +1,19 @@
 """The inline pass: functions of the script that are expressions, in the places where they are called,
-so that the laws of the operators in them are seen."""
+so that structure decides in them as in what is written there. Expects wrappers, and dimensions."""
 
 from __future__ import annotations
 
 from finchlang.algebra import operator
-from finchlang.normalize.context import Context, is_call, may_be_missing
-from finchlang.syntax import (
-    Access,
-    Call,
-    Index,
-    Literal,
-    Node,
-    Operation,
-    Script,
-    Value,
-    Variable,
-    is_missing,
-)
+from finchlang.normalize.context import Context, may_be_missing
+from finchlang.syntax import Call, Node, Operation, Script, Variable, is_missing
 from finchlang.walk import accesses, rewrite_bottom_up, substitute, walk
+
+#: an expression of more parts than these stays a call: one of a call of a call grows with each
+LARGEST = 500
 
 
 def inline(program: Node, context: Context) -> Node:
-    """`program` with calls of functions as expressions of what they are called with, where that is
-    the same: nothing is computed twice, and nothing is left out that may be missing or fail."""
+    """`program` with calls of functions that are expressions as these, if they mean the same."""
     return rewrite_bottom_up(_inlined, program)
 
 
@@ -33,47 +24,29 @@ def has_functions(program: Node) -> bool:
 def _inlined(node: Node) -> Node:
     if not isinstance(node, Call) or not isinstance(node.op, Operation):
         return node
-    body = rewrite_bottom_up(_inlined, node.op.body)
+    body, parameters = rewrite_bottom_up(_inlined, node.op.body), node.op.parameters
     if isinstance(body, Script):
         return node
-    uses = [n.name for n in _values(body) if isinstance(n, Variable)]
-    for name, arg in zip(node.op.parameters, node.args, strict=True):
-        if not uses.count(name) or not _is_certain(arg):
-            return node
-        if uses.count(name) > 1 and not _is_read_once(arg):
-            return node
-    bindings: dict[Node, Node] = dict(
-        zip(map(Variable, node.op.parameters), node.args, strict=True)
-    )
-    return substitute(body, bindings)
+    used = {n.name for n in walk(body) if isinstance(n, Variable)}
+    # what is not needed is left out of an expression, but not of the arguments of a function
+    is_strict = used.issuperset(parameters) and not any(map(_is_lazy, walk(body)))
+    if not is_strict and not all(map(_is_certain, node.args)):
+        return node
+    bindings: dict[Node, Node] = dict(zip(map(Variable, parameters), node.args, strict=True))
+    found = substitute(body, bindings)
+    return found if sum(1 for _ in walk(found)) <= LARGEST else node
 
 
-def _values(node: Node) -> list[Node]:
-    """The parts of an expression that are values."""
-    if not isinstance(node, Call):
-        return [node]
-    return [node, *(n for arg in node.args for n in _values(arg))]
-
-
-def _is_read_once(node: Node) -> bool:
-    """Whether what stands in several places is computed, or read, once nevertheless."""
-    if isinstance(node, Access):
-        return not any(isinstance(n, Call) for i in node.indices for n in walk(i))
-    return isinstance(node, (Literal, Variable, Index, Value))
+def _is_lazy(node: Node) -> bool:
+    row = operator(node.op) if isinstance(node, Call) else None
+    return row is not None and (row.lazy_missing or row.selects or row.short_circuits)
 
 
 def _is_certain(node: Node) -> bool:
-    """Whether an argument is surely there: its evaluation neither fails nor gives `missing`."""
-    for part in walk(node):
-        if is_missing(part):
-            return False
-        row = operator(part.op) if isinstance(part, Call) else None
-        if row is not None and (row.undefined is not None or row.staged is not None):
-            return False
-    return not any(map(_may_be_missing, accesses(node)))
-
-
-def _may_be_missing(access: Access) -> bool:
-    loops = [sum(isinstance(n, Index) for n in walk(index)) for index in access.indices]
-    is_free = any(is_call(n, "~") for index in access.indices for n in walk(index))
-    return is_free or max(loops, default=0) > 1 or may_be_missing(access.tensor)
+    """Whether an argument surely has a value: it is neither missing nor found by a loop."""
+    rows = [operator(n.op) for n in walk(node) if isinstance(n, Call)]
+    if any(row is not None and row.staged is not None for row in rows):
+        return False
+    if any(map(is_missing, walk(node))):
+        return False
+    return not any(may_be_missing(access.tensor) for access in accesses(node))

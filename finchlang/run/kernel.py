@@ -330,12 +330,9 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
 
 
 def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:
-    """The kernel with functions in the places of the names that it calls them by, each under a name that
-    means nothing else there."""
+    """The kernel with functions in the places of the names that it calls them by."""
     if not operations:
         return node
-    others = {n.name for n in walk(node.program) if isinstance(n, (Index, Variable))}
-    operations = named_apart(operations, RESERVED | (others - operations.keys()))
 
     def change(node: Any) -> Node:
         if not isinstance(node, (Call, Assign)) or not isinstance(node.op, Variable):
@@ -368,7 +365,12 @@ class KernelAtSite:
         self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
         named = {n: f for n, f in zip(site.variables, formats, strict=False) if f is not None}
-        self.node = with_operations(masked(site.node, named), site.operations(formats))
+        operations = site.operations(formats)
+        if operations:  # under names that mean nothing else there
+            nodes = walk(site.node.program)
+            others = {n.name for n in nodes if isinstance(n, (Index, Variable))}
+            operations = named_apart(operations, RESERVED | (others - operations.keys()))
+        self.node = with_operations(masked(site.node, named), operations)
         stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
         choices = site.which_rules, site.workspaces, exchanged
         kernel = self.kernel = Kernel(self.node.program, stored, *choices)

@@ -4,7 +4,7 @@ value (`syntax.Operation`). What an operator cannot have is refused here."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -50,10 +50,16 @@ _SELECT = Variable("ifelse")
 
 
 class Closed:
-    """A function as the operator it is as long as the names it uses are bound to what they were."""
+    """A function as the operator it is as long as the names it uses are bound to what they were;
+    `functions` are those in it, and itself, with what they are as operators."""
 
-    def __init__(self, operation: Operation, uses: tuple[Use, ...]):
-        self.operation, self.uses = operation, uses
+    def __init__(
+        self,
+        operation: Operation,
+        uses: tuple[Use, ...],
+        functions: tuple[tuple[Operation, FinchFunction], ...],
+    ):
+        self.operation, self.uses, self.functions = operation, uses, functions
 
     @property
     def is_current(self) -> bool:
@@ -71,20 +77,27 @@ def operation(value: Any) -> Node | None:
 
 
 class Denoted:
-    """A function of the script as the denotation runs it: by `apply` of the script's evaluator."""
+    """A function of the script as the denotation has it: run by `apply` of the script's evaluator."""
 
-    def __init__(self, apply: Callable[..., Any], function: FinchFunction):
-        self._apply, self._function = apply, function
-        self._row = operator(closed(function, ()).operation)
+    def __init__(self, apply: Callable[..., Any], function: FinchFunction, operation: Operation):
+        self._apply, self._function, self._operation = apply, function, operation
 
     def __call__(self, values: Sequence[Any]) -> Any:
         return self._apply(self._function, [plain(value) for value in values], {}, None)
 
     def type(self, types: Sequence[Type]) -> Type:
-        assert self._row is not None
-        if len(types) != self._row.arity[0]:
-            raise wrong_count(self._row.name, self._row.arity, len(types), None)
-        return self._row.result_type(tuple(types))
+        row = operator(self._operation)
+        assert row is not None
+        if len(types) != row.arity[0]:
+            raise wrong_count(row.name, row.arity, len(types), None)
+        return row.result_type(tuple(types))
+
+
+def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Node, Denoted]:
+    """The functions among the values, and those that they call, for the denotation."""
+    functions = [value for value in values if isinstance(value, FinchFunction)]
+    found = {pair for function in functions for pair in closed(function, ()).functions}
+    return {operation: Denoted(apply, function, operation) for operation, function in found}
 
 
 def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed:
@@ -94,9 +107,10 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     if known is not None and known.is_current:
         return known
     closing = _Closing(function, within)
-    made = Closed(closing.operation(), tuple(closing.uses))
-    if known is not None and known.operation == made.operation:
-        made.operation = known.operation  # the same object is compared in no time
+    found = closing.operation()
+    if known is not None and known.operation == found:
+        found = known.operation  # the same object is compared in no time
+    made = Closed(found, tuple(closing.uses), (*closing.functions, (found, function)))
     function.closed = made
     return made
 
@@ -109,6 +123,7 @@ class _Closing:
         self.own = function.scope.owned
         self.taken = set(self.own)
         self.uses: list[Use] = []
+        self.functions: list[tuple[Operation, FinchFunction]] = []
 
     def operation(self) -> Operation:
         definition, names = self.function.definition, {n: n for n in self.own}
@@ -300,6 +315,7 @@ class _Closing:
                 raise FinchError("type", message, node.span, "write it as a loop")
             inner = closed(value, self.within)
             self.uses += inner.uses
+            self.functions += inner.functions
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span)
             return Call(
