@@ -290,11 +290,15 @@ def _sparser(tensor: Tensor) -> Iterator[Tensor]:
 
 
 def campaign(
-    seeds: range, rules: str = "all", native: bool = True, any_order: bool = False
+    seeds: range,
+    rules: str = "all",
+    native: bool = True,
+    any_order: bool = False,
+    functions: bool = False,
 ) -> Iterator[tuple[int, Case, Outcome]]:
     """The cases of `seeds` with what came of them."""
     for seed in seeds:
-        case = generate(seed, any_order)
+        case = generate(seed, any_order, functions)
         yield seed, case, run_case(case, rules, native)
 
 
@@ -313,6 +317,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rules", choices=("all", "paper"), default="all")
     parser.add_argument("--any-order", action="store_true", help="loops in any order")
+    parser.add_argument("--functions", action="store_true", help="programs call random functions")
     parser.add_argument("--no-native", action="store_true")
     parser.add_argument("--stop-after", type=int, default=20, help="differences to stop after")
     options = parser.parse_args()
@@ -320,7 +325,8 @@ def main() -> int:
     counts: Counter[str] = Counter()
     start, seeds = time.monotonic(), range(options.seed, options.seed + options.cases)
     native, any_order = not options.no_native, options.any_order
-    for seed, case, outcome in campaign(seeds, options.rules, native, any_order):
+    cases = campaign(seeds, options.rules, native, any_order, options.functions)
+    for seed, case, outcome in cases:
         if outcome.difference:
             counts["differences"] += 1
             print(report(seed, case, outcome, options.rules), end="\n\n", flush=True)

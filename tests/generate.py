@@ -28,10 +28,10 @@ POLICIES = (None, *itertools.product(("", "coord", "hash", "bucket", "flags"), (
 
 
 class _Generator(AccessGenerator):
-    def __init__(self, seed: int, any_order: bool = False):
+    def __init__(self, seed: int, any_order: bool = False, functions: bool = False):
         super().__init__(seed)
         self.any_order = any_order
-        if seed % 3 == 1:  # programs without functions stay as they were
+        if functions:
             self.functions = FunctionGenerator(seed, self.kind).functions()
 
     # ------------------------------------------------------------------ statements
@@ -277,9 +277,9 @@ class _Generator(AccessGenerator):
         return [*before, *self.loops(nest, order, [line])]
 
 
-def generate(seed: int, any_order: bool = False) -> Case:
-    """The program and data that belong to `seed`."""
-    generator = _Generator(seed, any_order)
+def generate(seed: int, any_order: bool = False, functions: bool = False) -> Case:
+    """The program and data that belong to `seed`; with `functions` it calls some of its own."""
+    generator = _Generator(seed, any_order, functions)
     lines: list[str] = []
     count = generator.random.choices((1, 2, 3), (8, 3, 0.5))[0]
     for _ in range(count):

@@ -73,6 +73,17 @@ def test_any_order_of_loops_into_any_format(first: int) -> None:
             )
 
 
+@pytest.mark.parametrize("first", range(0, CASES["all"] // 2, STEP))
+def test_programs_that_call_functions(first: int) -> None:
+    """Random functions as operators: the denotation runs them by the script's evaluator."""
+    for seed in range(FIRST + 80_000 + first, FIRST + 80_000 + first + STEP):
+        seeds, native, any_order = range(seed, seed + 1), seed % 4 == 0, seed % 4 == 1
+        ((_, case, outcome),) = campaign(seeds, "all", native, any_order, functions=True)
+        assert not outcome.difference, report(seed, case, outcome)
+        if outcome.refused is not None:
+            assert outcome.refused.kind in REFUSALS, f"seed {seed}: {outcome.refused}\n{case}"
+
+
 def test_a_seed_gives_the_same_case_again() -> None:
     for seed in range(20):
         assert str(generate(seed)) == str(generate(seed))
