@@ -49,7 +49,7 @@ class ExpandSortCompress(Coord):
             def combine() -> None:
                 other = host.load(number, at, "other", lower=ZERO)
                 old, new = (host.load(values, x, "val") for x in (other, e))
-                host.store(values, other, batch.combined(old, new))
+                host.store(values, other, batch.combined(host, old, new))
 
             def keep() -> None:
                 host.set(last, add(at, 1))
