@@ -38,7 +38,7 @@ from finchlang.operations import (
     shift,
     sign,
 )
-from finchlang.properties import ByType, Law, Operator, law
+from finchlang.properties import ByType, Law, Operator, Space, law
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Operation, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
@@ -98,6 +98,16 @@ def _nan(type: Type) -> Any:
 _OF_NOTHING = law(0, at=1)
 _OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
+
+def _one_alone() -> Space:
+    """(x | y) & ~(x & y), of Bools: in its region an argument that is not its fill is the other value."""
+    x, y = Variable("x"), Variable("y")
+    either, both = (Call(Variable(name), (x, y)) for name in "|&")
+    region = Call(Variable("&"), (either, Call(Variable("~"), (both,))))
+    return Space(("x", "y"), region, lambda types: set(types) == {Bool}, is_exact=True)
+
+
+_ONE_ALONE = _one_alone()
 
 #: by name, which part of a pair it is
 _PARTS = (("first", "first"), ("last", "second"))
@@ -225,6 +235,7 @@ _ROWS = (
             comparison(name),
             commutative=name in ("eq", "ne"),
             annihilators=(*ends, law(_nan, result=name == "ne")),
+            space=_ONE_ALONE if name in ("eq", "ne") else None,
         )
         for spelling, name, ends in (
             *(("==", "eq", ()), ("!=", "ne", ())),
@@ -252,7 +263,15 @@ _ROWS = (
             ("|", "or", bitwise, 0, _all_ones, "&"),
         )
     ),
-    Operator("xor", (2, 2), bitwise("xor"), associative=True, commutative=True, identity=law(0)),
+    Operator(
+        "xor",
+        (2, 2),
+        bitwise("xor"),
+        associative=True,
+        commutative=True,
+        identity=law(0),
+        space=_ONE_ALONE,
+    ),
     Operator("!", (1, 1), logical("not"), involution=True),
     Operator("~", (1, 1), bitwise("not"), involution=True),
     *(
@@ -297,6 +316,8 @@ _ROWS = (
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 #: the operator that selects one of two values
 SELECT = Variable("ifelse")
+#: those that conditions are made of
+AND, OR, NOT, EQUAL, DIFFERS = map(Variable, ("&&", "||", "!", "==", "!="))
 #: the one that makes pairs
 PAIR = Variable("=>")
 #: the other spellings

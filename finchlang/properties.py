@@ -45,6 +45,19 @@ def _by_type(value: Any) -> ByType:
     return value if callable(value) else lambda type: value
 
 
+@dataclass(frozen=True)
+class Space:
+    """Where a result may differ from that of the fills (SparseArray'21 section 5.1): `region` is made
+    of the parameters' names by `|`, `&` and `~`, a name standing for where that argument is other
+    than its fill. It `holds` of operands of such types. `is_exact`: everywhere in the region the result
+    is another one, so that a Bool result tells where it is."""
+
+    parameters: tuple[str, ...]
+    region: Node
+    holds: Callable[[tuple[Type, ...]], bool] = lambda types: True
+    is_exact: bool = False
+
+
 class Staging(Protocol):
     """What an operator does that is not built but staged: see `functions.Staged`."""
 
@@ -95,6 +108,7 @@ class Operator:
     selects: bool = False  # the first argument decides which of the others is the result
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
     first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
+    space: Space | None = None
     undefined: Build | None = None  # the condition under which there is no result, but an error
     staged: Staging | None = None  # a function of the script, which is not built but staged
 

@@ -19,9 +19,8 @@ from finchlang.run.kernel import (
     Formats,
     Kernel,
     KernelAtSite,
-    masked,
-    with_operations,
 )
+from finchlang.run.resolved import masked, with_inferred, with_operations
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.closing import denoted
@@ -273,6 +272,7 @@ class Session:
         operations = site.operations(formats)
         functions = denoted(self._evaluator.apply, map(environment.get, operations))
         node = with_operations(masked(site.node, bound), operations)
+        node = with_inferred(node, site.fills(formats))
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):
             if variable.name not in bound:

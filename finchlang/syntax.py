@@ -134,7 +134,8 @@ class Extent(Node):
 
 @dataclass(frozen=True, slots=True)
 class Dimensionless(Node):
-    """The extent `_`: to be found from the tensors the index is used in."""
+    """The extent `_`: to be found from the tensors the index is used in; what a tensor is declared as:
+    to be found from what is assigned to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from finchlang.source import FinchError
 
 _asked = False
 
@@ -43,3 +45,13 @@ def check() -> None:
     if _asked:
         _asked = False
         raise KeyboardInterrupt
+
+
+def interruptible(run: Callable[[], object]) -> None:
+    """Run what an interrupt may end. Raises FinchError "interrupted"."""
+    try:
+        with noted():
+            run()
+            check()
+    except KeyboardInterrupt:
+        raise FinchError("interrupted", "the kernel was interrupted") from None

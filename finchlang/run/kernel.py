@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -22,9 +23,10 @@ from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
-from finchlang.normalize.context import RESERVED, WORDS
+from finchlang.normalize.context import WORDS
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
+from finchlang.rules.spaces import with_spaces, wrong_fills
 from finchlang.rules.table import rules
 from finchlang.run.arguments import (
     ARRAYS,
@@ -40,16 +42,25 @@ from finchlang.run.arguments import (
 )
 from finchlang.run.call import Made, NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
+from finchlang.run.resolved import (
+    apart,
+    inferred_fills,
+    inferring,
+    masked,
+    refilled,
+    stored_formats,
+    with_inferred,
+    with_operations,
+)
 from finchlang.run.spans import to_exchange
-from finchlang.script.closing import named_apart, operation
+from finchlang.script.closing import operation
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, Define, Index, KernelNode, Loop, Node, Value, Variable
+from finchlang.syntax import Assign, Call, Define, KernelNode, Literal, Loop, Node, Value, Variable
 from finchlang.tensors.bind import bind, spans
-from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
-from finchlang.walk import forget, replace, rewrite_bottom_up, substitute, walk
+from finchlang.walk import forget, substitute, walk
 
 #: what was made of what is written, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
@@ -103,12 +114,17 @@ class Kernel:
     @cached_property
     def normalized(self) -> Normalized:
         """The program in normal form."""
-        return normalize(self.source, self.formats, self.insert_workspaces, self.exchanged)
+        choices = self.insert_workspaces, self.exchanged
+        found = normalize(self.source, self.formats, *choices)
+        notes = wrong_fills(found.program, found.formats, found.tensors)
+        return replace(found, notes=(*found.notes, *notes))
 
     @cached_property
     def program(self) -> Node:
-        """The program in normal form, with the fills that it writes onto: what the rules run."""
-        return with_fills(self.normalized.program, self.normalized.formats)
+        """The program in normal form, with the fills that it writes onto, and in the spaces of what it
+        assigns: what the rules run."""
+        program, formats = self.normalized.program, self.normalized.formats
+        return with_spaces(with_fills(program, formats), formats)
 
     def _signature(self) -> Signature:
         return signature_of(self.normalized, self.program, self.formats)
@@ -182,7 +198,7 @@ class Kernel:
         given = zip([*variables, *self._inputs.values()], [*inputs, *numbers], strict=True)
         for variable, value in given:
             variable.held = value
-        _interruptible(lambda: self.run_rules(host, tracer))
+        interrupts.interruptible(lambda: self.run_rules(host, tracer))
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
         return self._made(arguments, [host.arrays[b] for b in buffers], outputs), host.steps
 
@@ -191,7 +207,9 @@ class Kernel:
         arrays, inputs = self._copied(arguments)
         results: list[Any] = []
         residual = self.residual
-        _interruptible(lambda: results.extend(run_residual(residual, arrays, [*inputs, *numbers])))
+        interrupts.interruptible(
+            lambda: results.extend(run_residual(residual, arrays, [*inputs, *numbers]))
+        )
         host, arrays, outputs = results
         return self._made(arguments, arrays, outputs), host.steps
 
@@ -271,6 +289,7 @@ class CallSite:
             if isinstance(n, Variable) and n.name.isidentifier() and n.name not in own
         }
         self._names = tuple(self.variables)
+        self._infers = bool(inferring(node.program))
         self._known: list[KernelAtSite] = []  # the last used first
 
     def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
@@ -296,12 +315,31 @@ class CallSite:
                 formats.append(None if value is None else operation(value))
             except FinchError as error:
                 raise error.at(node.span) from None
+        for tensor, fill in self.fills(formats).items():
+            at = self._names.index(tensor.name)
+            given = found[at]
+            if given is not None:
+                found[at] = new = refilled(given, fill, tensor)
+                formats[at] = new[FORMAT]
         return found, formats
+
+    def named(self, formats: Formats) -> dict[str, Any]:
+        """The formats by the names that have any."""
+        found = zip(self._names, formats, strict=False)
+        return {name: format for name, format in found if format is not None}
 
     def operations(self, formats: Formats) -> dict[str, Node]:
         """The functions among the formats, by the names that the kernel calls them by."""
         found = zip(self.called, formats[len(self.variables) :], strict=True)
         return {name: function for name, function in found if function is not None}
+
+    def fills(self, formats: Formats) -> dict[Variable, Literal]:
+        """The fills of the tensors that are declared by `_`."""
+        if not self._infers:
+            return {}
+        named = self.named(formats)
+        node = with_operations(masked(self.node, named), self.operations(formats))
+        return inferred_fills(node.program, stored_formats(named))
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel for arguments of these formats, if it is known."""
@@ -318,29 +356,6 @@ class CallSite:
         """Know a kernel that was compiled for this site."""
         self._known.insert(0, kernel)
         del self._known[KERNELS:]
-
-
-def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
-    """The kernel with masks in the places of the names that are bound to them."""
-    masks = {name: mask for name, mask in values.items() if isinstance(mask, MaskValue)}
-    if not masks:
-        return node
-    calls: dict[Node, Node] = {Variable(name): mask.call for name, mask in masks.items()}
-    return KernelNode(substitute(node.program, calls), span=node.span)
-
-
-def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:
-    """The kernel with functions in the places of the names that it calls them by."""
-    if not operations:
-        return node
-
-    def change(node: Any) -> Node:
-        if not isinstance(node, (Call, Assign)) or not isinstance(node.op, Variable):
-            return node
-        found = operations.get(node.op.name)
-        return node if found is None else replace(node, op=replace(found, span=node.op.span))
-
-    return KernelNode(rewrite_bottom_up(change, node.program), span=node.span)
 
 
 def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -364,14 +379,9 @@ class KernelAtSite:
     ):
         self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
-        named = {n: f for n, f in zip(site.variables, formats, strict=False) if f is not None}
-        operations = site.operations(formats)
-        if operations:  # under names that mean nothing else there
-            nodes = walk(site.node.program)
-            others = {n.name for n in nodes if isinstance(n, (Index, Variable))}
-            operations = named_apart(operations, RESERVED | (others - operations.keys()))
-        self.node = with_operations(masked(site.node, named), operations)
-        stored = {n: f for n, f in named.items() if not isinstance(f, MaskValue)}
+        named, operations = site.named(formats), site.operations(formats)
+        node = with_operations(masked(site.node, named), apart(operations, site.node))
+        self.node, stored = with_inferred(node, site.fills(formats)), stored_formats(named)
         choices = site.which_rules, site.workspaces, exchanged
         kernel = self.kernel = Kernel(self.node.program, stored, *choices)
         names = list(site.variables)
@@ -436,12 +446,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _interruptible(run: Any) -> None:
-    try:
-        with interrupts.noted():
-            run()
-            interrupts.check()
-    except KeyboardInterrupt:
-        raise FinchError("interrupted", "the kernel was interrupted") from None

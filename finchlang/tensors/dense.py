@@ -26,6 +26,7 @@ class Dense(Positioned):
     lvl: Level
 
     is_dense: ClassVar[bool] = True
+    has_gaps: ClassVar[bool] = False
     has_all_positions: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True

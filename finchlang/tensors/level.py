@@ -42,6 +42,8 @@ class Level:
     takes_any_fiber: ClassVar[bool] = False
     #: whether every coordinate has a position of its own, stored or not
     is_dense: ClassVar[bool] = False
+    #: whether there may be coordinates without an entry, which are fill
+    has_gaps: ClassVar[bool] = True
     #: whether the child has a position for every coordinate, so that sizes multiply
     has_all_positions: ClassVar[bool] = False
     #: whether a coordinate of its first mode and one of its last mean the same exchanged

@@ -30,6 +30,7 @@ class PackBits(RunList):
     that are next to each other into literal regions.
     """
 
+    has_gaps: ClassVar[bool] = False
     arrays: ClassVar = (("ptr", None), ("right", None), ("ofs", None))
     counts_lengths: ClassVar[bool] = False  # of the literals between runs
 

@@ -258,6 +258,7 @@ class Symmetric(UpperTriangular):
     (j, i). Only (i, j) with i <= j may be written."""
 
     is_symmetric: ClassVar[bool] = True
+    has_gaps: ClassVar[bool] = False
 
     def column(self, host: Host, column: Column) -> Node:
         if column.fiber.mode != READ:

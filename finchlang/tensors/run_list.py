@@ -39,6 +39,7 @@ class RunList(Runs):
     `covered` coordinates of the unfinished fiber are in runs.
     """
 
+    has_gaps: ClassVar[bool] = False
     arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ptr", None), ("right", None))
     counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 

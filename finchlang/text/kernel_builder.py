@@ -204,7 +204,10 @@ class KernelBuilder:
         if not isinstance(parts[0], Variable):
             hint = "a whole tensor is declared: `A .= 0`"
             raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
-        return Declare(parts[0], parts[2], span=self.over(parts))
+        init = parts[2]
+        if init == Variable("_"):
+            init = Dimensionless(span=init.span)
+        return Declare(parts[0], init, span=self.over(parts))
 
     def _declaration(self, tensor: Variable, value: Node, parts: list) -> Declare:
         """`C := init`, or with its dimensions `C := init(1:m, 1:n)`."""
@@ -291,7 +294,8 @@ def _statement(node: Node, bound: frozenset[str]) -> Any:
             return Assign(access, op, expression(value, bound), span=node.span)
         case Declare(tensor, init, dims):
             extents = tuple(_extent(d, bound) for d in dims)
-            return Declare(tensor, expression(init, bound), extents, span=node.span)
+            init = init if isinstance(init, Dimensionless) else expression(init, bound)
+            return Declare(tensor, init, extents, span=node.span)
         case _:
             return node  # freeze, thaw, return
 

@@ -1,0 +1,150 @@
+"""What stands in a kernel in the place of what its names are bound to: masks, functions, and the
+fills that `A .= _` leaves to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from finchlang.normalize import Context, Format, stages
+from finchlang.normalize.context import RESERVED
+from finchlang.rules.spaces import has_gaps, inferred_fill
+from finchlang.run.arguments import (
+    ARRAYS,
+    COUNTERS,
+    FORMAT,
+    KIND,
+    OWNER,
+    SHAPE,
+    TENSOR,
+    VALUE,
+    Argument,
+    Kind,
+)
+from finchlang.script.closing import named_apart
+from finchlang.source import FinchError
+from finchlang.syntax import (
+    Assign,
+    Call,
+    Declare,
+    Dimensionless,
+    Index,
+    KernelNode,
+    Literal,
+    Node,
+    Variable,
+)
+from finchlang.tensors.element import Element
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.masks import MaskValue
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.walk import replace, rewrite_bottom_up, substitute, walk
+
+
+def stored_formats(formats: dict[str, Any]) -> dict[str, Format]:
+    """The formats of the names that stand for no masks."""
+    return {n: f for n, f in formats.items() if not isinstance(f, MaskValue)}
+
+
+def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
+    """The kernel with masks in the places of the names that are bound to them."""
+    masks = {name: mask for name, mask in values.items() if isinstance(mask, MaskValue)}
+    if not masks:
+        return node
+    calls: dict[Node, Node] = {Variable(name): mask.call for name, mask in masks.items()}
+    return KernelNode(substitute(node.program, calls), span=node.span)
+
+
+def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:
+    """The kernel with functions in the places of the names that it calls them by."""
+    if not operations:
+        return node
+
+    def change(node: Any) -> Node:
+        if not isinstance(node, (Call, Assign)) or not isinstance(node.op, Variable):
+            return node
+        found = operations.get(node.op.name)
+        return node if found is None else replace(node, op=replace(found, span=node.op.span))
+
+    return KernelNode(rewrite_bottom_up(change, node.program), span=node.span)
+
+
+def apart(operations: Mapping[str, Node], node: KernelNode) -> Mapping[str, Node]:
+    """Functions that a kernel calls, under names that mean nothing else there."""
+    if not operations:
+        return operations
+    nodes = walk(node.program)
+    others = {n.name for n in nodes if isinstance(n, (Index, Variable))}
+    return named_apart(operations, RESERVED | (others - operations.keys()))
+
+
+def inferring(program: Node) -> list[Declare]:
+    """The declarations in a program that leave the fill to be found."""
+    found = [n for n in walk(program) if isinstance(n, Declare)]
+    return [n for n in found if isinstance(n.init, Dimensionless)]
+
+
+def inferred_fills(program: Node, formats: dict[str, Format]) -> dict[Variable, Literal]:
+    """The fills of the tensors that `program` declares by `_`. Raises FinchError "type"."""
+    declared = {n.tensor: n for n in inferring(program)}
+    levels = {n: f.level if isinstance(f, Swizzled) else f for n, f in formats.items()}
+    known = {n: levels.get(n.name) for n in declared}
+    fills = {n: f.fill if isinstance(f, Level) else Literal(0) for n, f in known.items()}
+    named, context = _with_fills(program, fills), Context(dict(formats))
+    typed = next(stage for name, stage in stages(named, context) if name == "types")
+    return {name: inferred_fill(typed, levels, node) for name, node in declared.items()}
+
+
+def with_inferred(node: KernelNode, fills: dict[Variable, Literal]) -> KernelNode:
+    """A kernel with these fills in the places of `_`."""
+    return KernelNode(_with_fills(node.program, fills), span=node.span) if fills else node
+
+
+def _with_fills(program: Node, fills: dict[Variable, Literal]) -> Node:
+    def change(node: Node) -> Node:
+        if isinstance(node, Declare) and isinstance(node.init, Dimensionless):
+            return replace(node, init=fills[node.tensor])
+        return node
+
+    return rewrite_bottom_up(change, program)
+
+
+def refilled(argument: Argument, fill: Literal, name: Variable) -> Argument:
+    """A tensor with another fill, as a kernel is called with it that makes it anew; what has a value
+    everywhere keeps its own. Raises FinchError "type" for what cannot have it."""
+    format = argument[FORMAT]
+    level = format.level if isinstance(format, Swizzled) else format
+    if not has_gaps(level) or level.order == 0 or level.fill == fill:
+        return argument
+    if argument[KIND] is not TENSOR or not isinstance(level.leaf, Element):
+        message = f"`{name.name} .= _` finds the fill {fill.value}, which it cannot have"
+        hint = f"bind {name.name} to a Tensor over an Element"
+        raise FinchError("type", message, name.span, hint)
+    new: Any = _with_leaf(level, Element(fill))
+    memory = Tensor(new, *argument[SHAPE]).memory
+    if isinstance(format, Swizzled):
+        new = Swizzled(new, format.permutation)
+    body = memory.shape, memory.arrays, memory.counters
+    return (argument[VALUE], new, *body, *argument[OWNER:KIND], REFILLED)
+
+
+def _with_leaf(level: Level, leaf: Level) -> Level:
+    return leaf if level.is_leaf else level.with_child(_with_leaf(level.child, leaf))
+
+
+class _OfRefilled(Kind):
+    """A tensor that takes another format than it had."""
+
+    takes_memory = True
+
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
+        value, format = argument[VALUE], argument[FORMAT]
+        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        tensor.format = format.level if isinstance(format, Swizzled) else format
+        tensor.memory = made or Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+        tensor.back_buffer, tensor.checked = None, True
+        return value
+
+
+REFILLED = _OfRefilled()
