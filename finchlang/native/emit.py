@@ -337,28 +337,32 @@ class _Function(Apart):
         self.start(end)
 
     def emit_search(self, statement: ir.Search) -> None:
-        """The first entry is looked at here, as it is often the answer."""
+        """The first two entries are looked at here, as one of them is often the answer."""
         buffer, type = statement.buffer, statement.buffer.type
-        first, stop = self.value(statement.start), self.value(statement.stop)
-        key = self.value(statement.key)
-        probe, far, end = self.labels("probe", "far", "end")
-        self.choose(self.new(f"icmp slt i64 {first}, {stop}"), probe, end)
-        before = self.block
-        self.start(probe)
-        entry = self.load(buffer, first)
-        here = self.new(f"{comparison('ge', type)} {llvm_type(type)} {entry}, {key}")
-        self.choose(here, end, far)
-        self.start(far)
-        name, kind = library.procedure_name(statement), llvm_type(type)
+        start, stop = self.value(statement.start), self.value(statement.stop)
+        key, kind, [end] = self.value(statement.key), llvm_type(type), self.labels("end")
+        found, at = list[str](), start
+        for _ in range(2):
+            probe, on = self.labels("probe", "on")
+            found.append(f"[ {at}, %{self.block} ]")
+            self.choose(self.new(f"icmp slt i64 {at}, {stop}"), probe, end)
+            self.start(probe)
+            entry = self.load(buffer, at)
+            here = self.new(f"{comparison('ge', type)} {kind} {entry}, {key}")
+            found.append(f"[ {at}, %{self.block} ]")
+            self.choose(here, end, on)
+            self.start(on)
+            before, at = at, self.new(f"add nsw i64 {at}, 1")
+        name = library.procedure_name(statement)
         arguments = f"ptr, i64, i64, {kind}"
         self.module.declare("i64", name, arguments, "nounwind memory(argmem: read)")
-        found = self.new(
-            f"call i64 @{name}(ptr {self.data(buffer)}, i64 {first}, i64 {stop}, {kind} {key})"
+        far = self.new(
+            f"call i64 @{name}(ptr {self.data(buffer)}, i64 {before}, i64 {stop}, {kind} {key})"
         )
+        found.append(f"[ {far}, %{self.block} ]")
         self.jump(end)
         self.start(end)
-        at_first = f"[ {first}, %{before} ], [ {first}, %{probe} ]"
-        self.bind(statement.variable, self.new(f"phi i64 {at_first}, [ {found}, %{far} ]"))
+        self.bind(statement.variable, self.new(f"phi i64 {', '.join(found)}"))
 
     def emit_sort(self, statement: ir.AnySort) -> None:
         first, stop = self.value(statement.start), self.value(statement.stop)

@@ -69,22 +69,18 @@ def test_slices(meter, name, part):
 # ------------------------------------------------------------------------------- masked products
 
 GRAPHS = ["RMAT 13, seed 1", "RMAT 16, seed 1", "Erdos-Renyi 10, seed 1"]
-MIN_PLUS = """y .= Inf
-for i = _, j = _
-    if !m[i]
-        y[i] <<min>>= A[i, j] + x[j]
-    end
-end"""
-OR_AND = """y .= false
+#: the sum of a row over a semiring, where the result is asked for
+ROWS = """y .= {0}
 for i = _
     if !m[i]
-        t .= false
+        t .= {0}
         for j = _
-            t[] |= A[i, j] && x[j]
+            t[] <<{1}>>= A[i, j] {2} x[j]
         end
         y[i] = t[]
     end
 end"""
+MIN_PLUS, OR_AND = ROWS.format("Inf", "min", "+"), ROWS.format("false", "||", "&&")
 
 
 def weighted(A):
@@ -119,7 +115,7 @@ def test_masked_mxv(meter, name, semiring):
     x[there] = values
     session = Session()
     session["A"], session["x"], session["m"] = lengths if is_path else pattern, x, m
-    session["t"] = Scalar(False)
+    session["t"] = Scalar(fill)
     leaf = {"min_plus": "Element(Inf)", "lor_land": "Element(false)"}.get(semiring, "Pattern()")
     session["y"] = Tensor(f"SparseList{{Int32}}({leaf})", n)
     text = kernel(MIN_PLUS if is_path else OR_AND)
