@@ -24,10 +24,12 @@ def test_the_taste_prints_what_it_says() -> None:
     assert "".join(printed) == expected
 
 
-def test_the_python_program_runs() -> None:
-    (program,) = blocks("python")
-    assert "assert" in program
-    exec(compile(program, "README.md", "exec"), {})
+def test_the_python_programs_run() -> None:
+    """Each goes on where the one before ended."""
+    names: dict[str, object] = {}
+    for program in blocks("python"):
+        assert "assert" in program
+        exec(compile(program, "README.md", "exec"), names)
 
 
 def test_the_commands_it_names_are_there(tmp_path: Path, capsys) -> None:

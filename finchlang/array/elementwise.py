@@ -260,4 +260,5 @@ def common_type(*arrays: Any) -> Type:
 
 
 def _type_of(value: Any) -> Type:
-    return value.node.values.type if isinstance(value, Array) else as_expression(value).values.type
+    is_type = isinstance(value, (np.dtype, type))
+    return type_of(value) if is_type else as_expression(value).values.type
