@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from finchlang.syntax import Break, Continue, For, If, Literal, Node, Return, Script, While
+from finchlang.syntax import (
+    Break,
+    Call,
+    Continue,
+    For,
+    If,
+    Literal,
+    Node,
+    Return,
+    Script,
+    Variable,
+    While,
+)
 from finchlang.walk import remembered
 
 #: how a statement ends: what follows it is next, or it leaves a step of a loop, a loop, or the function
@@ -48,3 +60,31 @@ def flat(statements: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(
         [s for n in statements for s in (flat(n.statements) if isinstance(n, Script) else (n,))]
     )
+
+
+def as_expression(body: Script) -> Node | None:
+    """A body that only chooses between expressions as one expression, so that Simplify sees it."""
+    first, *rest = body.statements
+    match first:
+        case Return(value):
+            return value
+        case If(branches):
+            *chosen, (_, otherwise) = arms(branches)
+            if rest and sum(NEXT in ways(arm) for _, arm in arms(branches)) > 1:
+                return None  # what follows would be there twice
+            result = _followed(otherwise, tuple(rest))
+            for condition, arm in reversed(chosen):
+                value = _followed(arm, tuple(rest))
+                if result is None or value is None:
+                    return None
+                result = Call(Variable("ifelse"), (condition, value, result), span=first.span)
+            return result
+    return None
+
+
+def _followed(arm: Node, rest: tuple[Node, ...]) -> Node | None:
+    """An arm and what follows it."""
+    statements = flat((arm,))
+    if NEXT in ways(arm):
+        statements = (*statements, *flat(rest))
+    return as_expression(Script(statements)) if statements else None

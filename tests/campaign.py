@@ -26,7 +26,8 @@ from finchlang.agreement import same
 from finchlang.denote.denotation import denote
 from finchlang.host.verify import check
 from finchlang.normalize import normalize
-from finchlang.run.kernel import Kernel, with_operations
+from finchlang.run.kernel import Kernel
+from finchlang.run.resolved import with_operations
 from finchlang.script.closing import Denoted, denoted, operation
 from finchlang.session import Session
 from finchlang.source import FinchError

@@ -240,3 +240,19 @@ def test_a_function_computes_what_the_script_does(seed: int) -> None:
             expected = session.run(f"{function.name}({arguments})")
             assert found is not None and found.type == type_of_value(expected), function.text
             assert found.value == expected, function.text
+
+
+def test_a_script_is_checked_without_the_numbers_of_its_kernels() -> None:
+    session = session_with("check", B=Tensor("Dense(Element(0.0))", 0))
+    session.run("""
+@finch begin; B .= 0; for i = _; B[i] = x[i]; end; end
+t = B[3]
+g(x) = x - t
+f(x) = g(x) * 2.0
+@finch for i = _; y[i] = f(x[i]); end
+h(x) = x + 1.0
+@finch for i = _; y[i] = h(x[i]); end
+""")
+    assert [span and span.line for span in session.unchecked] == [6]
+    with pytest.raises(FinchError, match="takes 1 argument"):
+        session.run("@finch for i = _; y[i] = h(x[i], 1.0); end")

@@ -3,7 +3,7 @@ fills that `A .= _` leaves to be found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from finchlang.normalize import Context, Format, stages
@@ -21,7 +21,6 @@ from finchlang.run.arguments import (
     Argument,
     Kind,
 )
-from finchlang.script.closing import named_apart
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Assign,
@@ -32,6 +31,7 @@ from finchlang.syntax import (
     KernelNode,
     Literal,
     Node,
+    Operation,
     Variable,
 )
 from finchlang.tensors.element import Element
@@ -76,7 +76,28 @@ def apart(operations: Mapping[str, Node], node: KernelNode) -> Mapping[str, Node
         return operations
     nodes = walk(node.program)
     others = {n.name for n in nodes if isinstance(n, (Index, Variable))}
-    return named_apart(operations, RESERVED | (others - operations.keys()))
+    return _named_apart(operations, RESERVED | (others - operations.keys()))
+
+
+def _named_apart(operations: Mapping[str, Node], taken: Collection[str]) -> dict[str, Node]:
+    """Operations, and those that they call, under names of their own that are not `taken`."""
+    chosen: dict[str, Operation] = {}
+
+    def rename(node: Node) -> Node:
+        if not isinstance(node, Call) or not isinstance(node.op, Operation):
+            return node
+        return replace(node, op=named(node.op))
+
+    def named(found: Operation) -> Operation:
+        body = rewrite_bottom_up(rename, found.body)
+        name, count = found.name, 1
+        while name in taken or chosen.setdefault(name, found) != found:
+            count += 1
+            name = f"{found.name}_{count}"
+        is_same = name == found.name and body is found.body
+        return found if is_same else replace(found, name=name, body=body)
+
+    return {k: named(f) if isinstance(f, Operation) else f for k, f in operations.items()}
 
 
 def inferring(program: Node) -> list[Declare]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from finchlang.script.builtins import BUILTINS
+from finchlang.script.callables import FinchFunction
 from finchlang.script.environment import Environment, Scope, assigned_names
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure
@@ -40,7 +41,7 @@ class Checker(Evaluator):
         return super().evaluate(script, environment)
 
     def _pass_over(self, kernel: KernelNode, environment: Environment) -> Any:
-        if self._lost & {n.name for n in walk(kernel.program) if isinstance(n, Variable)}:
+        if self._lost & _names(kernel.program, environment):
             return None
         self._checked.add(id(kernel))
         try:
@@ -81,6 +82,18 @@ class Checker(Evaluator):
         if function is BUILTINS["fwrite"]:
             return NOTHING
         return super().apply(function, args, keywords, span)
+
+
+def _names(program: Node, environment: Environment) -> set[str]:
+    """The names in a kernel, and in the functions that it may call."""
+    found: set[str] = set()
+    left = [program]
+    while left:
+        new = {n.name for n in walk(left.pop()) if isinstance(n, Variable)} - found
+        found |= new
+        values = [environment.owner(name).values.get(name) for name in new]
+        left += [v.definition.body for v in values if isinstance(v, FinchFunction)]
+    return found
 
 
 def _kernels(script: Node) -> Iterator[KernelNode]:

@@ -4,7 +4,7 @@ value (`syntax.Operation`). What an operator cannot have is refused here."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from finchlang.algebra import OPERATORS, Operator, operator
 from finchlang.properties import wrong_count
 from finchlang.script.callables import PREDEFINED, FinchFunction
+from finchlang.script.environment import Environment, Scope, assigned_names
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain
 from finchlang.source import FinchError, Span
@@ -40,13 +41,11 @@ from finchlang.syntax import (
     While,
 )
 from finchlang.types import PairType, Type, type_of_value
-from finchlang.walk import replace, rewrite_bottom_up
-from finchlang.ways import NEXT, arms, flat, ways
+from finchlang.walk import replace
+from finchlang.ways import NEXT, arms, as_expression, flat, ways
 
 #: what a name of the script was bound to when a function was closed: where, its name, and the value
 Use = tuple[dict[str, Any], str, Any]
-
-_SELECT = Variable("ifelse")
 
 
 class Closed:
@@ -106,7 +105,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     known = function.closed
     if known is not None and known.is_current:
         return known
-    closing = _Closing(function, within)
+    closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
     found = closing.operation()
     if known is not None and known.operation == found:
         found = known.operation  # the same object is compared in no time
@@ -116,28 +115,53 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
 
 
 class _Closing:
-    def __init__(self, function: FinchFunction, within: tuple[FinchFunction, ...]):
-        self.function, self.within = function, (*within, function)
-        definition = function.definition
+    """A function being closed: its scope, the environment around it, and the function it stands in, of
+    which it is given the names it uses (`free`) as more arguments. `local` are functions in it."""
+
+    def __init__(
+        self,
+        definition: Function,
+        scope: Scope,
+        environment: Environment,
+        within: tuple[FinchFunction, ...],
+        outer: _Closing | None = None,
+    ):
+        self.definition, self.scope, self.environment = definition, scope, environment
+        self.within, self.outer = within, outer
         self.name, self.parameters = definition.name, definition.parameters
-        self.own = function.scope.owned
-        self.taken = set(self.own)
+        self.own = scope.owned
+        self.taken: set[str] = set(self.own) | (outer.taken if outer is not None else set())
+        self.free: list[str] = []
+        self.local: dict[str, tuple[Operation, list[str]]] = {}
         self.uses: list[Use] = []
         self.functions: list[tuple[Operation, FinchFunction]] = []
 
     def operation(self) -> Operation:
-        definition, names = self.function.definition, {n: n for n in self.own}
+        definition, names = self.definition, {n: n for n in self.own}
         repeated = next((p for p in self.parameters if self.parameters.count(p) > 1), None)
         if repeated is not None:
             raise FinchError("type", f"`{repeated}` is a parameter twice", definition.span)
         body = definition.body
         if isinstance(body, Script):
             body = self.block(body, names, is_last=True)
-            found = as_expression(body)
+            found = None if self.local else as_expression(body)
             body = body if found is None else found
         else:
             body = self.expression(body, names)
-        return Operation(self.name, self.parameters, body, span=definition.span)
+        return Operation(self.name, (*self.parameters, *self.free), body, span=definition.span)
+
+    def define(self, node: Function) -> None:
+        """A function in this one, which is an operator of more arguments: the names it uses of it."""
+        if node.name in self.local:
+            message = f"`{node.name}` is defined twice in `{self.name}`"
+            raise FinchError("type", message, node.span, _ALLOWED)
+        own = {n for n in assigned_names(node.body) if not self.scope.is_local(n)}
+        scope = Scope(self.scope, own | {*node.parameters})
+        inner = _Closing(node, scope, self.environment, self.within, self)
+        found = inner.operation()
+        self.local[node.name] = found, inner.free
+        self.uses += inner.uses
+        self.functions += inner.functions
 
     # ---------------------------------------------------------------- statements
 
@@ -146,20 +170,22 @@ class _Closing:
         statements = flat(node.statements)
         if is_last and not statements:
             raise self.without_value(node.span)
-        last = len(statements) - 1
-        done = [
-            s for k, n in enumerate(statements) for s in self.each(n, names, is_last and k == last)
-        ]
+        done: list[Node] = []
+        for k, statement in enumerate(statements):
+            if isinstance(statement, Function) and node is self.definition.body:
+                self.define(statement)
+            else:
+                done += self.each(statement, names, is_last and k == len(statements) - 1)
+        if is_last and isinstance(statements[-1], Function):
+            raise self.without_value(statements[-1].span)
         return Script(tuple(done), span=node.span)
 
     def each(self, node: Node, names: dict[str, str], is_last: bool) -> Iterator[Node]:
         """A statement, and the `return` of its value if it is the last."""
         done = self.statement(node, names, is_last)
-        value = isinstance(done, (Literal, Variable, Call))
         if not is_last:
-            if not value:
-                yield done
-        elif value:
+            yield done
+        elif isinstance(done, (Literal, Variable, Call)):
             yield Return(done, span=done.span)
         else:
             yield done
@@ -220,6 +246,9 @@ class _Closing:
             if not isinstance(target, Variable):
                 message = "an operator assigns to names of its own alone"
                 raise FinchError("type", message, target.span, f"`{self.name}` is used in a kernel")
+            if target.name in self.local:
+                message = f"`{target.name}` is a function and a number in `{self.name}`"
+                raise FinchError("type", message, target.span, _ALLOWED)
             if target.name not in names:
                 message = f"`{target.name}` belongs to the function around `{self.name}`"
                 hint = "an operator assigns to names of its own alone"
@@ -277,8 +306,11 @@ class _Closing:
         message = f"{what} has no place in `{self.name}`, which is used in a kernel"
         return FinchError("type", message, node.span, _ALLOWED)
 
-    def number(self, name: str, span: Span | None) -> Literal:
-        """A number of the script around the function, as it is now."""
+    def number(self, name: str, span: Span | None) -> Node:
+        """A name of the function around this one, or a number of the script as it is now."""
+        if any(name in closing.own and name not in closing.local for closing in self.outers()):
+            self.free += [name] * (name not in self.free)
+            return Variable(name, span=span)
         value = self.bound(name)
         found = type_of_value(value)
         if value is None and name not in PREDEFINED:
@@ -293,7 +325,7 @@ class _Closing:
 
     def bound(self, name: str) -> Any:
         """What the script has bound a name to around the function; None if nothing."""
-        values = self.function.parent.owner(name).values
+        values = self.environment.owner(name).values
         value = values.get(name)
         self.uses.append((values, name, value))
         return value
@@ -305,14 +337,22 @@ class _Closing:
 
     def call(self, node: Node, op: Variable, args: tuple[Node, ...], names: dict[str, str]) -> Node:
         name, span = op.name, op.span
+        for closing in (self, *self.outers()):
+            if name in closing.local:
+                found, free = closing.local[name]
+                count = len(found.parameters) - len(free)
+                check_count(name, (count, count), len(args), node.span)
+                more = tuple([self.expression(Variable(n, span=span), names) for n in free])
+                return Call(replace(found, span=span), (*args, *more), span=node.span)
+            if name == closing.name and closing.outer is not None:
+                raise self.recursive(name, node.span)
         if name in names:
             message = f"`{name}` is a value here: an operator calls functions of the script by name"
             raise FinchError("type", message, span)
         value = self.bound(name)
         if isinstance(value, FinchFunction):
             if value in self.within:
-                message = f"`{name}` calls itself, which an operator cannot do"
-                raise FinchError("type", message, node.span, "write it as a loop")
+                raise self.recursive(name, node.span)
             inner = closed(value, self.within)
             self.uses += inner.uses
             self.functions += inner.functions
@@ -337,6 +377,17 @@ class _Closing:
         check_count(name, row.arity, len(args), node.span)
         return Call(meant, args, span=node.span)
 
+    def outers(self) -> Iterator[_Closing]:
+        """The functions around this one, from the inside."""
+        closing = self.outer
+        while closing is not None:
+            yield closing
+            closing = closing.outer
+
+    def recursive(self, name: str, span: Span | None) -> FinchError:
+        message = f"`{name}` calls itself, which an operator cannot do"
+        return FinchError("type", message, span, "write it as a loop")
+
 
 def check_count(name: str, arity: tuple[int, int], given: int, span: Span | None) -> None:
     if not arity[0] <= given <= arity[1]:
@@ -357,52 +408,3 @@ _WHAT: dict[type, str] = {
     Function: "a function",
     Macro: "a macro",
 }
-
-
-def as_expression(body: Script) -> Node | None:
-    """A body that only chooses between expressions as one expression, so that Simplify sees it."""
-    first, *rest = body.statements
-    match first:
-        case Return(value):
-            return value
-        case If(branches):
-            *chosen, (_, otherwise) = arms(branches)
-            if rest and sum(NEXT in ways(arm) for _, arm in arms(branches)) > 1:
-                return None  # what follows would be there twice
-            result = _followed(otherwise, tuple(rest))
-            for condition, arm in reversed(chosen):
-                value = _followed(arm, tuple(rest))
-                if result is None or value is None:
-                    return None
-                result = Call(_SELECT, (condition, value, result), span=first.span)
-            return result
-    return None
-
-
-def _followed(arm: Node, rest: tuple[Node, ...]) -> Node | None:
-    """An arm and what follows it."""
-    statements = flat((arm,))
-    if NEXT in ways(arm):
-        statements = (*statements, *flat(rest))
-    return as_expression(Script(statements)) if statements else None
-
-
-def named_apart(operations: Mapping[str, Node], taken: Collection[str]) -> dict[str, Node]:
-    """Operations, and those that they call, under names of their own that are not `taken`."""
-    chosen: dict[str, Operation] = {}
-
-    def rename(node: Node) -> Node:
-        if not isinstance(node, Call) or not isinstance(node.op, Operation):
-            return node
-        return replace(node, op=named(node.op))
-
-    def named(found: Operation) -> Operation:
-        body = rewrite_bottom_up(rename, found.body)
-        name, count = found.name, 1
-        while name in taken or chosen.setdefault(name, found) != found:
-            count += 1
-            name = f"{found.name}_{count}"
-        is_same = name == found.name and body is found.body
-        return found if is_same else replace(found, name=name, body=body)
-
-    return {k: named(f) if isinstance(f, Operation) else f for k, f in operations.items()}
