@@ -210,7 +210,8 @@ class _Body:
     def condition(self, node: Node) -> Expr:
         found = self.expression(node)
         if found.type != Bool:
-            raise FinchError("type", f"a condition must be a Bool, not {found.type}", node.span)
+            message = f"a condition must be a Bool, not {found.type}"
+            raise FinchError("type", message, node.span, "compare it, as in `x != 0`")
         return found
 
     def differs(self, what: str, one: Type, other: Type, span: Span | None) -> FinchError:

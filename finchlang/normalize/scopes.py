@@ -34,6 +34,7 @@ from finchlang.syntax import (
     Loop,
     Mode,
     Node,
+    Operation,
     Sieve,
     Thaw,
     Typed,
@@ -230,7 +231,10 @@ class _Scopes:
         if row is not None and not (isinstance(op, Variable) and op.name in env):
             least, most = row.arity
             if not least <= count <= most and not (row.associative and count > most):
-                raise wrong_count(row.name, row.arity, count, op.span)
+                hint = None
+                if isinstance(op, Operation):
+                    hint = f"it is defined as `{op.name}({', '.join(op.parameters)})`"
+                raise wrong_count(row.name, row.arity, count, op.span, hint)
             return
         if isinstance(op, Extent):
             message = "an extent cannot be called here"

@@ -91,4 +91,6 @@ def check_values(program: Node, bound: dict[str, Any]) -> None:
         if name in bound and name not in own:
             what = "a kernel takes tensors, and numbers of the element types"
             message = f"`{name}` is {kind_of(bound[name])}; {what}"
-            raise FinchError("type", message, node.span)
+            is_function = kind_of(bound[name]) == "a function"
+            hint = f"call it: `{name}(...)`" if is_function else None
+            raise FinchError("type", message, node.span, hint)

@@ -341,7 +341,7 @@ class _Closing:
             if name in closing.local:
                 found, free = closing.local[name]
                 count = len(found.parameters) - len(free)
-                check_count(name, (count, count), len(args), node.span)
+                check_count(name, (count, count), len(args), node.span, found.parameters[:count])
                 more = tuple([self.expression(Variable(n, span=span), names) for n in free])
                 return Call(replace(found, span=span), (*args, *more), span=node.span)
             if name == closing.name and closing.outer is not None:
@@ -357,7 +357,7 @@ class _Closing:
             self.uses += inner.uses
             self.functions += inner.functions
             found = inner.operation
-            check_count(name, (len(found.parameters),) * 2, len(args), node.span)
+            check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
             return Call(
                 Operation(found.name, found.parameters, found.body, span=span), args, span=node.span
             )
@@ -389,9 +389,19 @@ class _Closing:
         return FinchError("type", message, span, "write it as a loop")
 
 
-def check_count(name: str, arity: tuple[int, int], given: int, span: Span | None) -> None:
+def check_count(
+    name: str,
+    arity: tuple[int, int],
+    given: int,
+    span: Span | None,
+    parameters: tuple[str, ...] | None = None,
+) -> None:
+    """Check how many arguments a call has. Raises FinchError "type"."""
     if not arity[0] <= given <= arity[1]:
-        raise wrong_count(name, arity, given, span)
+        hint = None
+        if parameters is not None:
+            hint = f"it is defined as `{name}({', '.join(parameters)})`"
+        raise wrong_count(name, arity, given, span, hint)
 
 
 _ALLOWED = (
