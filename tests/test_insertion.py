@@ -11,6 +11,7 @@ from level_kernels import run, tensor
 
 from finchlang.normalize import Context, Normalized, normalize, stages
 from finchlang.run.kernel import Kernel
+from finchlang.script.tensors import copy_of
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
@@ -268,3 +269,45 @@ def test_steps_do_not_grow_with_sizes(loops: str) -> None:
         return found
 
     assert steps(10_000) == steps(10**8)
+
+
+IN_PLACE = [CSC, DCSC, "SparseCOO{2}(Element(0.0))", "SparseList(Dense(Element(0.0)))"]
+
+
+@pytest.mark.parametrize("fill", ["0.0", "1.0", "Inf"])
+@pytest.mark.parametrize("format", IN_PLACE)
+def test_updates_in_place(format: str, fill: str) -> None:
+    """What was there comes first, whatever an entry of a batch begins with; in any order of loops."""
+    format = format.replace("0.0", fill)
+    random = np.random.default_rng(1)
+    a = np.where(random.random((4, 5)) < 0.5, float(fill), random.integers(1, 5, (4, 5)))
+    b = random.integers(1, 5, (4, 5)).astype(float)
+    meanings = {"+=": a + b, "-=": a - b, "*=": a * b, "=": b, ":=": b}
+    meanings |= {"<<min>>=": np.minimum(a, b), "<<max>>=": np.maximum(a, b)}
+    given = {"C": tensor(a, format), "B": tensor(b, DENSE)}
+    for (op, wanted), loops in zip(meanings.items(), ("i=_, j=_", "j=_, i=_") * 4, strict=False):
+        found, _ = run(f"for {loops}\nC[i, j] {op} B[i, j]\nend", given)
+        np.testing.assert_array_equal(found["C"].to_numpy(), wanted)
+    text = "for j=_, i=_\nC[i, j] += B[i, j]\nend\nfor i=_, j=_\nC[i, j] *= 2\nend"
+    np.testing.assert_array_equal(run(text, given)[0]["C"].to_numpy(), (a + b) * 2)
+
+
+@pytest.mark.parametrize("update", ["+=", "-=", "=", ":="])
+@pytest.mark.parametrize("format", [DCSC, "SparseCOO{2}(Element(0.0))"])
+def test_updates_in_place_of_more_places_than_can_be_numbered(format: str, update: str) -> None:
+    size = 2**40
+    rows = np.array([[6, size - 1], [4, 2]])
+    given: dict[str, Any] = {
+        "C": Tensor.from_coo(format, (size, size), list(rows), np.array([4.0, 1.0]))
+    }
+    given |= {"I": tensor(np.array([8, 7, 7]), INTS), "J": tensor(np.array([4, 5, 5]), INTS)}
+    given |= {"V": tensor(np.array([3.0, 4.0, 5.0]), "Dense(Element(0.0))")}
+    known = {name: value.format for name, value in given.items()}
+    kernel = Kernel(parse_kernel(f"for p=_\nC[I[p], J[p]] {update} V[p]\nend"), known)
+    seven, eight = {"+=": (13.0, 3.0), "-=": (-5.0, -3.0)}.get(update, (5.0, 3.0))
+    for engine in (kernel.interpret, kernel.run_residual, kernel.run_native):
+        own = {name: copy_of(value) for name, value in given.items()}
+        engine([own[name] for name in kernel.tensors], [])
+        coordinates, values = own["C"].entries()
+        entries = dict(zip(zip(*coordinates.tolist(), strict=True), values.tolist(), strict=True))
+        assert entries == {(6, 4): seven, (7, 3): eight, (size - 1, 2): 1.0}

@@ -383,7 +383,7 @@ def test_results_name_the_scripts_tensors() -> None:
     )
     assert result.yields == ("B", "s")
     assert result.tensors == {"B_stored": "B"}
-    assert result.workspaces == {"B_stored_work": parse_format(f"Dense({WORK})")}
+    assert result.workspaces == {"B_stored_work": parse_format("Workspace{2}(Element(0.0))")}
     assert result.formats["n"] == Int64 and "B" not in result.formats
 
 

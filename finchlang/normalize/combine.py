@@ -7,7 +7,7 @@ from finchlang.algebra import operator
 from finchlang.normalize.context import PLAIN, Context, root
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Node
+from finchlang.syntax import Access, Assign, Node
 from finchlang.tensors.policies import POLICIES
 from finchlang.tensors.workspace import Workspace, identity, merging
 from finchlang.text.print import pretty
@@ -32,13 +32,32 @@ def combine(program: Node, context: Context) -> None:
             level = context.formats.get(name)
             if isinstance(level, Workspace):
                 updates.setdefault(name, []).append(node)
+    in_place = {work: tensor for tensor, work in context.workspace_of.items()}
     for name, own in updates.items():
         level = context.formats[name]
         assert isinstance(level, Workspace)
+        entering = {id(a) for a in own if name in in_place and _is_copy(a, in_place[name])}
+        own = [a for a in own if id(a) not in entering] or own
         op = _operator(own, level.element_type)
+        if entering and op is not None and not _keeps_first(op, level):
+            op = None
         if op is None:
             _check(level, own[0], context.shown(name))
         context.formats[name] = level.combining(op)
+
+
+def _is_copy(update: Assign, tensor: str) -> bool:
+    """Whether what a tensor updated in place had before goes to its workspace here, each entry once and
+    before all others."""
+    return isinstance(update.value, Access) and root(update.value.tensor) == tensor
+
+
+def _keeps_first(op: Node, level: Workspace) -> bool:
+    """Whether a value that is written, not combined, to a new entry of a batch is what is stored there:
+    for a place where nothing was stored that is `fill op value`."""
+    row = operator(op)
+    assert row is not None
+    return not row.keeps_old or level.combining(op).beginning == level.fill
 
 
 def _operator(updates: list[Assign], type: Type) -> Node | None:

@@ -10,18 +10,11 @@ from typing import Any
 from finchlang.normalize.classify import classify
 from finchlang.normalize.context import Context, place, reads, root
 from finchlang.normalize.order import Fault, fault, follows, is_repeated, ordered_modes, phases
-from finchlang.normalize.workspace import Detour
+from finchlang.normalize.workspace import Detour, workspace_levels
 from finchlang.source import FinchError, Note
 from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
-from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element
-from finchlang.tensors.interleaved import Interleaved
 from finchlang.tensors.level import Level
-from finchlang.tensors.packed import Packed
-from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.tensors.workspace import Workspace
-from finchlang.types import Int32, Type
 from finchlang.walk import block, replace
 
 _Rebuild = Callable[[tuple[Node, ...]], tuple[Node, ...]]
@@ -37,13 +30,15 @@ def insert_workspaces(program: Node, context: Context) -> Node:
         return program
     context.reserve(program)
     insertion = _Insertion(context)
+    for name in sorted(context.policies.keys() & context.workspace_of.keys()):
+        insertion.update_in_place(Detour.in_place(context, name))
     program = insertion.scope(program)
     for name in sorted(context.policies.keys() - insertion.with_policy):
         why = "is written in order here" if name not in insertion.mended else "is stored by halves"
-        spans = (a.span for a in context.annotations if isinstance(a, Policy))
-        message = (
-            f"`{context.shown(name)}` {why}: there is no workspace to insert that has a policy"
-        )
+        shown = context.shown(name)
+        policies = (a for a in context.annotations if isinstance(a, Policy))
+        spans = (a.span for a in policies if a.tensor.name == shown)
+        message = f"`{shown}` {why}: there is no workspace to insert that has a policy"
         raise FinchError("access order", message, next(spans, None))
     return program
 
@@ -83,7 +78,7 @@ class _Insertion:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
         for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
-            for levels in self.levels(name, len(at.outer), _are_bare(name, phase)):
+            for levels in workspace_levels(context, name, len(at.outer), _are_bare(name, phase)):
                 names = {*context.taken}, {**context.last}
                 made = Detour.of(context, name, levels, at.outer)
                 first, stop = _updating(name, at.statements)
@@ -100,32 +95,6 @@ class _Insertion:
                 context.choices.discard(made.name)
                 del context.formats[made.name], context.workspaces[made.name]
         return phase
-
-    def levels(self, name: str, known: int, are_bare: bool) -> list[list[Level]]:
-        """The formats that a workspace may have for the tensor `name`, whose `known` outermost modes are
-        known where it stands, the best first; with it one that may suit the sizes better (run/spans.py)."""
-        rest = self.context.level(name)
-        count = ordered_modes(rest) - known
-        while known >= rest.modes > 0:
-            known, rest = known - rest.modes, rest.child
-        parts = list(rest.levels())
-        ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
-        if any(isinstance(part, Packed) for part in ordered):  # which knows its half
-            return [] if known else [[rest.random_access()]]
-        below, given = ordered[-1].child, self.context.policies.get(name)
-        if given is not None:
-            self.with_policy.add(name)
-            index = index_type(parts[:-1])
-            return [[Workspace(Element(rest.fill), index, rest.order - known, *given)]]
-        index = index_type(ordered)
-        if not below.is_leaf:
-            return [[SparseHash(below, index, count)]]
-        listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
-        if count == 1:
-            return [[SparseByteMap(below, index), listed]]
-        if not ordered[0].is_dense or not are_bare:
-            return [[listed, flags]]
-        return [[Dense(Interleaved(Element(rest.fill), index, count - 1))], [listed, flags]]
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
@@ -171,7 +140,20 @@ class _Insertion:
         modes = f"{made.order} mode{'s' * (made.order != 1)}"
         message = f"{found.message}: it goes through a workspace of {modes}"
         self.context.notes.append(Note(message, found.access.span))
+        self.decide(made)
+
+    def update_in_place(self, made: Detour) -> None:
+        """Let the workspace of updates in place have the policy that is asked for."""
+        [[level]] = workspace_levels(self.context, made.tensor)
+        self.context.formats[made.name] = self.context.workspaces[made.name] = level
+        self.context.choices.discard(made.name)
+        self.mended.add(made.tensor)
+        self.decide(made)
+
+    def decide(self, made: Detour) -> None:
         shown, level = self.context.shown(made.tensor), self.context.workspaces[made.name]
+        if made.tensor in self.context.policies and isinstance(level, Workspace):
+            self.with_policy.add(made.tensor)
         text = f"`{shown}` is written by way of `{made.name}`, {level}: {self.reason(made, level)}"
         self.context.decide("workspaces", text)
 
@@ -197,12 +179,6 @@ class _Insertion:
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
             kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
-
-
-def index_type(levels: Sequence[Level]) -> Type:
-    """One that has room for the coordinates of all `levels`."""
-    types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
-    return max(types, key=lambda type: type.highest)
 
 
 def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuild:

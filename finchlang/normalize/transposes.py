@@ -11,9 +11,8 @@ from finchlang.algebra import literal_type, operator
 from finchlang.host.fold import const
 from finchlang.normalize.concordize import concordize
 from finchlang.normalize.context import INIT, Context, is_single, place, root
-from finchlang.normalize.insertion import index_type
 from finchlang.normalize.types import type_of
-from finchlang.normalize.workspace import Detour
+from finchlang.normalize.workspace import Detour, index_type
 from finchlang.source import Note, Span
 from finchlang.syntax import (
     MISSING,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from finchlang.normalize.context import INIT, Context, root, size_extent
+from finchlang.normalize.order import ordered_modes
 from finchlang.normalize.types import annotate
 from finchlang.source import Span
 from finchlang.syntax import (
@@ -23,7 +24,15 @@ from finchlang.syntax import (
     Sieve,
     Variable,
 )
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element
+from finchlang.tensors.interleaved import Interleaved
 from finchlang.tensors.level import Level
+from finchlang.tensors.packed import Packed
+from finchlang.tensors.sparse_bytemap import SparseByteMap
+from finchlang.tensors.sparse_hash import SparseHash
+from finchlang.tensors.workspace import Workspace
+from finchlang.types import Int32, Type
 from finchlang.walk import map_children, replace
 
 
@@ -55,7 +64,7 @@ class Detour:
     def in_place(cls, context: Context, tensor: str) -> Detour:
         """The one for updates in place, which is the same for all of them."""
         if tensor not in context.workspace_of:
-            made = cls.of(context, tensor, [context.level(tensor).random_access()])
+            made = cls.of(context, tensor, workspace_levels(context, tensor)[-1])
             context.workspace_of[tensor] = made.name
         return cls(context, tensor, context.workspace_of[tensor])
 
@@ -129,3 +138,41 @@ class Detour:
             condition = level.where_written(own) if len(own) == level.modes else None
             if condition is not None:
                 yield condition
+
+
+def workspace_levels(
+    context: Context, name: str, known: int = 0, are_bare: bool = False
+) -> list[list[Level]]:
+    """The formats that a workspace may have for the tensor `name`, whose `known` outermost modes are
+    known where it stands, the best first; with it one that may suit the sizes better (run/spans.py).
+    `are_bare`: the tensor is updated as it is, through no wrapper."""
+    rest = context.level(name)
+    if not context.insert_workspaces:
+        return [[rest.random_access()]]
+    count = ordered_modes(rest) - known
+    while known >= rest.modes > 0:
+        known, rest = known - rest.modes, rest.child
+    parts = list(rest.levels())
+    ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
+    if any(isinstance(part, Packed) for part in ordered):  # which knows its half
+        return [] if known else [[rest.random_access()]]
+    below = ordered[-1].child
+    if name in context.policies:
+        index = index_type(parts[:-1])
+        given = context.policies[name]
+        return [[Workspace(Element(rest.fill), index, rest.order - known, *given)]]
+    index = index_type(ordered)
+    if not below.is_leaf:
+        return [[SparseHash(below, index, count)]]
+    listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
+    if count == 1:
+        return [[SparseByteMap(below, index), listed]]
+    if not ordered[0].is_dense or not are_bare:
+        return [[listed, flags]]
+    return [[Dense(Interleaved(Element(rest.fill), index, count - 1))], [listed, flags]]
+
+
+def index_type(levels: Sequence[Level]) -> Type:
+    """One that has room for the coordinates of all `levels`."""
+    types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
+    return max(types, key=lambda type: type.highest)

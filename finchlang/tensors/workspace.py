@@ -121,7 +121,10 @@ class Workspace(Coordinates):
         row = operator(self.operator) if self.operator is not None else None
         if row is None or not row.keeps_old:
             return self.fill
-        return Literal(identity(row, self.element_type), self.element_type.name)
+        value = identity(row, self.element_type)
+        if value == self.fill.value:
+            return self.fill
+        return Literal(value, self.element_type.name)
 
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return q
