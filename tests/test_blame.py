@@ -120,3 +120,12 @@ def test_without_a_fault_there_is_nothing_to_blame(forgetful: None) -> None:
 )
 def test_suspects(groups: list[tuple[str, ...]], parts: set[str]) -> None:
     assert set(suspects(groups)) == parts
+
+
+def test_an_order_that_a_format_does_not_take_is_no_difference() -> None:
+    """The denotation, which knows no formats, runs such a program."""
+    text = "A = [1 2; 3 4]; C = Tensor(Dense(SparseList(Element(0))), 2, 2)\n"
+    text += "@finch begin; C .= 0; for j = _, i = _; C[j, i] = A[i, j] end end"
+    found = compare(text, workspaces=False)
+    assert found.agrees and found.errors["native"].kind == "access order"
+    assert compare(text).agrees and not compare(text).errors

@@ -42,8 +42,23 @@ def combine(program: Node, context: Context) -> None:
         if entering and op is not None and not _keeps_first(op, level):
             op = None
         if op is None:
-            _check(level, own[0], context.shown(name))
+            _check(
+                level,
+                own[0],
+                context.shown(_tensor(program, name, context)),
+                name in context.workspaces,
+            )
         context.formats[name] = level.combining(op)
+
+
+def _tensor(program: Node, name: str, context: Context) -> str:
+    """The tensor that a workspace which was inserted is copied to; one by hand is itself."""
+    copies = (
+        root(n.target.tensor)
+        for n in walk(program)
+        if isinstance(n, Assign) and isinstance(n.value, Access) and root(n.value.tensor) == name
+    )
+    return next(copies, None) or name if name in context.workspaces else name
 
 
 def _is_copy(update: Assign, tensor: str) -> bool:
@@ -78,15 +93,17 @@ def _operator(updates: list[Assign], type: Type) -> Node | None:
     return op
 
 
-def _check(level: Workspace, update: Assign, name: str) -> None:
+def _check(level: Workspace, update: Assign, name: str, is_inserted: bool) -> None:
     must_merge = bool(level.policy) and not POLICIES[level.policy].combines
     if not must_merge and not level.capacity:
         return
     what = f"the policy {level.policy}" if must_merge else f"a capacity of {level.capacity}"
     shown = "=" if update.op in PLAIN else f"{pretty(update.op)}="
     message = (
-        f"`{name}` has {what} and would be merged, which would change what `{shown}` means: it is "
-        "no associative operator with an identity, or not the only one"
+        f"`{name}` has {what} and would be merged, which would change what `{shown}` means: it is no "
+        "associative operator with an identity (of updates in place, the fill), or not the only one"
     )
-    hint = f"the policy hash without a capacity: Workspace{{{level.number}, hash}}({level.lvl})"
+    by_hand = f"Workspace{{{level.number}, hash}}({level.lvl})"
+    made = f"`@workspace {name} policy=hash`" if is_inserted else by_hand
+    hint = f"the policy hash without a capacity: {made}"
     raise FinchError("type", message, update.span, hint)

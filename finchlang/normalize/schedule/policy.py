@@ -20,6 +20,9 @@ def note_policy(program: Node, annotation: Policy, context: Context) -> None:
     shown = annotation.tensor.name
     names = {root(n.target.tensor) for n in walk(program) if isinstance(n, Assign)}
     name = next((n for n in names if n is not None and context.shown(n) == shown), shown)
+    if name in context.policies:
+        message = f"`{shown}` has two `@workspace` annotations"
+        raise FinchError("type", message, annotation.span, "give both settings in one")
     context.policies[name] = annotation.policy, annotation.capacity
 
 
