@@ -152,7 +152,7 @@ def test_inner_and_outer_loops_end(which: str) -> None:
         assert ran["p"]
         totals.append(total)
     assert totals[2] - totals[1] == totals[1] - totals[0]
-    plain, _ = steps(text, {"A": A, "p": Scalar(False)}, which)
+    plain, _ = steps(text, {"A": A, "p": Scalar(False)}, f"{which}-Break")
     assert totals[2] * 2 < plain
 
 
@@ -413,7 +413,7 @@ def test_the_pull_step_looks_at_neighbours_up_to_the_first_in_the_frontier(which
         assert ran["P"][0] == place
         totals.append(total)
     assert totals[2] - totals[1] == totals[1] - totals[0]
-    plain, _ = steps(PULL, {**values, "p": Scalar(0)}, which)
+    plain, _ = steps(PULL, {**values, "p": Scalar(0)}, f"{which}-Break")
     assert plain - totals[2] > 3 * (n - 15)
 
 

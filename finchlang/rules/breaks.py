@@ -22,6 +22,7 @@ from finchlang.host.ir import Expr
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import accesses_in, bounded, with_bounds
 from finchlang.rules.engine import Machine, State, Step, drop, if_not_empty, rule
+from finchlang.rules.leaving import asked_after
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (
@@ -202,6 +203,7 @@ def run_regions(
         return
     waiting = _grouped(triggers(machine, term, state))
     cell = host.cell(first, "at")
+    is_left = asked_after(machine, term, state)
 
     def again(left: Loop, start: Expr) -> None:
         machine.run(with_bounds(left, start, last), state)
@@ -221,9 +223,10 @@ def run_regions(
             host.branch(decided, lambda: leave(waiting[k], start), lambda: attempt(k + 1, start))
         else:
             host.set(cell, add(region(start), 1))
+            is_left.ask()
 
     # inside the loop its condition holds
     host.loop(
-        lambda: compare("le", host.get(cell), last),
+        lambda: conjunction(compare("le", host.get(cell), last), is_left.holds()),
         lambda: attempt(0, host.get(cell, lower=first, upper=last)),
     )

@@ -12,6 +12,7 @@ from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.dead_workspace import is_nothing
 from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.syntax import EMPTY, Extent, Index, Loop, Node, Value
 
@@ -126,4 +127,4 @@ def _over(
     if triggers(machine, term, state):
         run_regions(machine, term, state, first, last, part, rest)
     else:
-        state.host.count(first, last, lambda q: once(term, q), "q")
+        count(machine, term, state, first, last, lambda q: once(term, q), "q")

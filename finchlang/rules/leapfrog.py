@@ -12,6 +12,7 @@ from finchlang.rules.breaks import triggers
 from finchlang.rules.context import Context, bounded, find_looplets
 from finchlang.rules.derived import skips_gaps
 from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.leaving import asked_after
 from finchlang.rules.prove import at_most, lesser
 from finchlang.syntax import EMPTY, Loop, Node
 
@@ -38,6 +39,7 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
     machine.tell("Leapfrog", lambda: (term, term))
     cells, ends = _positions(found, region, state)
     host = state.host
+    is_left = asked_after(machine, term, state)
 
     def meet() -> None:
         positions = [host.get(cell) for cell in cells]
@@ -54,6 +56,7 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
             machine.run(body, state.inside())
             for cell, q in zip(cells, positions, strict=True):
                 host.set(cell, add(q, 1))
+            is_left.ask()
 
         def leap(x: Any, cell: Cell, q: Expr) -> None:
             after: Expr = add(q, 1)
@@ -69,7 +72,8 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
 
     def all_are_left() -> Expr:
         pairs = zip(cells, ends, strict=True)
-        return conjunction(*(compare("lt", host.get(cell), end) for cell, end in pairs))
+        any_left = (compare("lt", host.get(cell), end) for cell, end in pairs)
+        return conjunction(*any_left, is_left.holds())
 
     host.loop(all_are_left, meet)
     return EMPTY, state

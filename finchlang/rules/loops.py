@@ -34,6 +34,7 @@ from finchlang.rules.context import (
 )
 from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_empty, rule
 from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
+from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import repeat
 from finchlang.syntax import (
@@ -280,7 +281,7 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     elif triggers(machine, term, state):
         run_regions(machine, term, state, start, stop, one)
     else:
-        state.host.count(start, stop, once, term.index.name)
+        count(machine, term, state, start, stop, once, term.index.name)
     return EMPTY, state
 
 
