@@ -13,7 +13,7 @@ from typing import Any
 
 from finchlang.host.fold import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Const, Expr
 from finchlang.looplets import (
     AcceptRun,
     Jumper,
@@ -34,6 +34,10 @@ from finchlang.source import Bug
 from finchlang.syntax import Node
 
 
+#: a step that is short
+SHORT = 16
+
+
 @dataclass(frozen=True)
 class Slice:
     """The coordinates first, first + step, ...; `is_rising` says which sign the step has."""
@@ -41,6 +45,11 @@ class Slice:
     first: Expr
     step: Expr
     is_rising: bool
+
+    @property
+    def is_short(self) -> bool:
+        """Whether so few coordinates are between two elements that to search among them does not pay."""
+        return isinstance(self.step, Const) and self.step.value <= SHORT
 
     def at(self, i: Expr) -> Expr:
         """The coordinate of element i."""
@@ -118,6 +127,9 @@ class Slice:
         seek, stride, last = steps.seek, steps.stride, steps.last
         if seek is None:
             raise Bug("a slice of a stepper that has been sought already")
+        known = steps.positions
+        if isinstance(steps, Stepper) and known is not None and known.are_distinct:
+            return Thunk(lambda host: (self._held(host, steps, known), None))
 
         def go_on(host: Host) -> None:
             """To what holds the next element; within the last step there is none."""
@@ -143,6 +155,62 @@ class Slice:
             positions=None if steps.positions is None else self._positions(steps.positions),
             regions=None,
             first=self.reach(steps.first),
+        )
+
+    def _held(self, host: Host, steps: Stepper, known: Positions) -> Stepper:
+        """A stepper over those positions that hold an element: it passes over the others where it
+        moves, and stands behind the last element when there is none left."""
+        assert steps.seek is not None and steps.last is not None
+        past = add(self.reach(steps.last), ONE)
+        element = host.cell(past, "element")
+
+        def look(host: Host) -> None:
+            found = known.coordinate(host, known.here(host))
+            reached = host.let(self.reach(found), "reached")
+
+            def pass_over() -> None:
+                steps.next(host)
+                if not self.is_short:
+                    seek(host, self.at(add(reached, ONE)))
+
+            host.branch(self.holds(found), lambda: host.set(element, reached), pass_over)
+
+        def settle(host: Host) -> None:
+            host.set(element, past)
+
+            def is_on_its_way() -> Expr:
+                is_left = compare("lt", known.here(host), known.stop)
+                return op("and", is_left, compare("eq", host.get(element), past))
+
+            host.loop(is_on_its_way, lambda: look(host))
+
+        def seek(host: Host, coordinate: Expr) -> None:
+            assert steps.seek is not None
+            steps.seek(host, coordinate)
+
+        def go_to(host: Host, i: Expr) -> None:
+            seek(host, self.at(i))
+            settle(host)
+
+        def go_on(host: Host) -> None:
+            steps.next(host)
+            settle(host)
+
+        def spike(host: Host) -> tuple[Node, None]:
+            q = minimum(known.here(host), sub(known.stop, ONE))  # the last, where none is left
+            i = known.coordinate(host, q)
+            return Spike(known.fill, known.tail(host, q, i), is_stored=True), None
+
+        return replace(
+            steps,
+            seek=go_to,
+            stride=lambda host: host.get(element),
+            body=lambda host: Thunk(spike),
+            next=go_on,
+            last=None,
+            positions=self._positions(known),
+            regions=None,
+            first=ZERO,
         )
 
     def _positions(self, known: Positions) -> Positions:
