@@ -33,7 +33,6 @@ from finchlang.looplets import (
 from finchlang.source import Bug
 from finchlang.syntax import Node
 
-
 #: a step that is short
 SHORT = 16
 
