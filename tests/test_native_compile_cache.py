@@ -117,6 +117,30 @@ def test_programs_do_the_same_from_the_cache(path: Path, work: Work, capsys: Any
         assert not work.done
 
 
+def test_a_function_that_a_kernel_calls_is_part_of_its_key(work: Work) -> None:
+    """Also what that calls, and a number that it takes from around it."""
+
+    def run(t: float, body: str) -> list[float]:
+        session = Session()
+        session["x"], session["y"], session["t"] = np.array([1.0, 2.0]), np.zeros(2), t
+        session.run(f"g(x) = {body}\nfunction f(x)\n    s = g(x) + t\n    s\nend")
+        session.run("@finch for i = _; y[i] = f(x[i]); end")
+        return session["y"].tolist()
+
+    for t, body, expected in (
+        (0.0, "x + 1", [2, 3]),
+        (0.0, "x * 2", [2, 4]),
+        (5.0, "x * 2", [7, 9]),
+    ):
+        assert run(t, body) == expected and work.take() == ANEW
+    for t, body, expected in (
+        (0.0, "x + 1", [2, 3]),
+        (0.0, "x * 2", [2, 4]),
+        (5.0, "x * 2", [7, 9]),
+    ):
+        assert run(t, body) == expected and work.take() == set()
+
+
 def test_an_error_is_placed_in_the_text_of_today(work: Work) -> None:
     def fail(name: str) -> FinchError:
         session = Session()
