@@ -35,7 +35,7 @@ _SPECIAL = {
         "__index__": "to_index",
     },
     **{"__complex__": "to_complex", "__len__": "length", "__iter__": "iterate"},
-    **{"__getitem__": "getitem", "__setitem__": "setitem", "transpose": "transposed"},
+    **{"__setitem__": "setitem", "transpose": "transposed"},
 }
 
 
@@ -84,6 +84,7 @@ def join(kind: type) -> None:
     methods |= {f"__{sign}__": _method(name) for sign, name in _UNARY.items()}
     methods |= {name: _method(name) for name in _METHODS}
     methods |= {name: property(_method(of)) for name, of in _PROPERTIES.items()}
+    methods["__getitem__"] = _method("getitem", "finchlang.array.indexing")
     special = "finchlang.array.interop"
     methods |= {name: _method(of, special) for name, of in _SPECIAL.items()}
     methods["__hash__"] = object.__hash__

@@ -92,9 +92,8 @@ from finchlang.array.elementwise import (
     trunc,
     where,
 )
-from finchlang.array.expression import (
-    Array,
-)
+from finchlang.array.expression import Array
+from finchlang.array.indexing import argmax, argmin, flip, take
 from finchlang.array.namespace_info import array_namespace_info as __array_namespace_info__
 from finchlang.array.namespace_info import bool_ as bool
 from finchlang.array.namespace_info import (
@@ -116,6 +115,7 @@ from finchlang.array.namespace_info import (
     uint32,
     uint64,
 )
+from finchlang.array.products import einsum, matmul, tensordot, vecdot
 from finchlang.array.reductions import (
     all,
     any,
@@ -159,6 +159,8 @@ __all__ = [
     "all",
     "any",
     "arange",
+    "argmax",
+    "argmin",
     "asarray",
     "asin",
     "asinh",
@@ -187,6 +189,7 @@ __all__ = [
     "count_nonzero",
     "divide",
     "e",
+    "einsum",
     "empty",
     "empty_like",
     "equal",
@@ -195,6 +198,7 @@ __all__ = [
     "expm1",
     "eye",
     "finfo",
+    "flip",
     "float32",
     "float64",
     "floor",
@@ -228,6 +232,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "map_elements",
+    "matmul",
     "matrix_transpose",
     "max",
     "maximum",
@@ -238,8 +243,8 @@ __all__ = [
     "multiply",
     "nan",
     "negative",
-    "nextafter",
     "newaxis",
+    "nextafter",
     "not_equal",
     "ones",
     "ones_like",
@@ -265,8 +270,10 @@ __all__ = [
     "std",
     "subtract",
     "sum",
+    "take",
     "tan",
     "tanh",
+    "tensordot",
     "todense",
     "transpose",
     "trunc",
@@ -275,6 +282,7 @@ __all__ = [
     "uint64",
     "uint8",
     "var",
+    "vecdot",
     "where",
     "zeros",
     "zeros_like",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.array.elementwise import astype
-from finchlang.array.expression import Array, Constant, Leaf, Number, as_expression, expression_of
+from finchlang.array.expression import Array, Constant, Leaf, Number
+from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
 from finchlang.array.run import compute, todense
 from finchlang.script.tensors import convert, over

@@ -9,17 +9,10 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra import operator
-from finchlang.array.expression import (
-    Array,
-    Constant,
-    Expression,
-    apply,
-    as_expression,
-    converted,
-    op_node,
-    operands,
-)
+from finchlang.array.expression import Array, Constant, Expression, apply, converted
+from finchlang.array.operands import as_expression, operands
 from finchlang.array.promotion import floating, promoted, type_of
+from finchlang.array.values import op_node
 from finchlang.tensors.element import typed_literal
 from finchlang.types import Bool, Type
 

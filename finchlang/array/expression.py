@@ -3,60 +3,27 @@ values, and the Array that stands for one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from finchlang.algebra import operator
-from finchlang.array.promotion import broadcast_shapes, promoted, type_of
-from finchlang.host.fold import const
-from finchlang.normalize.types import type_of as type_of_node
-from finchlang.protocols import NotAnArray, join
-from finchlang.rules.simplify import simplify
+from finchlang.array.promotion import broadcast_shapes
+from finchlang.array.values import (
+    Stored,
+    Values,
+    identity_of,
+    result_of,
+    stored_of,
+    values_of,
+    values_of_number,
+)
+from finchlang.protocols import join
 from finchlang.script.tensors import over
-from finchlang.source import FinchError
-from finchlang.syntax import Call, Literal, Node, Variable
-from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
+from finchlang.syntax import Literal
 from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, foreign, type_of_value
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Values:
-    """What is known of an array's values: their type; the fill, which is the function of the operands'
-    fills (SparseArray'21 section 5.2); whether they are surely that wherever no sparse operand
-    stores anything (`is_fill`), as those of a dense operand are not; whether they are a number that
-    programs are given. There is one object for each."""
-
-    type: Type
-    fill: Literal
-    is_fill: bool
-    is_number: bool = False
-
-
-@lru_cache(4096)
-def values_of(fill: Literal, is_fill: bool) -> Values:
-    """The Values of the fill's type."""
-    return Values(TYPES[fill.type or ""], fill, is_fill)
-
-
-@cache
-def values_of_number(type: Type) -> Values:
-    """The Values of a number of a type, of which nothing is known before the program runs."""
-    return Values(type, typed_literal(type.wrap(0), type), False, True)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Stored:
-    """The format of operands, and what it says of their values. There is one object for each."""
-
-    format: Level | Swizzled
-    values: Values
+from finchlang.tensors.level import Swizzled
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.types import Bool, Float64, Int64, Type
 
 
 class Expression:
@@ -174,32 +141,27 @@ class View(Expression):
         self.static = View, axes, self.stretched, len(arg.shape)
 
 
+class Spread(Expression):
+    """The argument with mode k of it at `places[k]` of more modes, over the others of which it is the
+    same, in a `shape`. Several modes at one place are its diagonal."""
+
+    __slots__ = ("places", "stretched")
+
+    def __init__(self, arg: Expression, places: tuple[int, ...], shape: tuple[int, ...]):
+        self.args, self.places, self.shape, self.values = (arg,), places, shape, arg.values
+        sizes = zip(places, arg.shape, strict=True)
+        self.stretched = tuple([size != shape[place] for place, size in sizes])
+        self.static = Spread, places, self.stretched, len(shape)
+
+
 def stretched_modes(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
     """Which modes of an argument are repeated where it broadcasts to a shape."""
     last = shape[len(shape) - len(own) :]
     return tuple([size != wanted for size, wanted in zip(own, last, strict=True)])
 
 
-# ----------------------------------------------------------------------------------- operators
-
-
-def op_node(op: Any) -> Node:
-    """The node of an operator that a name of the table or a node stands for."""
-    return Variable(op) if isinstance(op, str) else op
-
-
-@lru_cache(None)
-def identity_of(op: Any, type: Type) -> Literal:
-    """What a reduction starts with. Raises TypeError for an operator without an identity."""
-    row = operator(op_node(op))
-    start = None if row is None or row.identity is None else row.identity.value(type)
-    if start is None:
-        raise TypeError(f"{op} cannot reduce arrays: it has no identity")
-    return typed_literal(type.wrap(start), type)
-
-
 #: what is known of the values of operators of arguments, None where that takes the value of a number
-_results: dict[tuple[Any, ...], Values | None] = {}
+_known_results: dict[tuple[Any, ...], Values | None] = {}
 
 
 def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
@@ -208,56 +170,28 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
     A number is given to the program if what the operator gives for fills does not depend on it, as that
     of a product does not where a fill is 0, or if the result `is_dense` anyway; else a literal of it."""
     key = op, *[arg.values for arg in args]
-    found: Any = _results.get(key, _results)
-    if found is _results:
-        found = _result(*key)
+    found: Any = _known_results.get(key, _known_results)
+    if found is _known_results:
+        found = result_of(*key)
         given = [arg.values for arg in args]
         has_fill = any([values.is_fill for values in given])
         if has_fill and not found.is_fill and any([values.is_number for values in given]):
             found = None
-        if len(_results) > 4096:
-            _results.clear()
-        _results[key] = found
+        if len(_known_results) > 4096:
+            _known_results.clear()
+        _known_results[key] = found
     if found is None and not is_dense:
         literals = tuple([_as_constant(arg) for arg in args])
-        found = _result(op, *[arg.values for arg in literals])
+        found = result_of(op, *[arg.values for arg in literals])
         if found.is_fill:
             return Map(op, literals, found)
-    return Map(op, args, found or _result(*key))
+    return Map(op, args, found or result_of(*key))
 
 
 def _as_constant(arg: Expression) -> Expression:
     if not isinstance(arg, Number):
         return arg
     return Constant(typed_literal(arg.values.type.wrap(arg.value), arg.values.type))
-
-
-@lru_cache(4096)
-def _result(op: Any, *args: Values) -> Values:
-    """What is known of the values of `op` of arguments of which this is known."""
-    fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
-    call = Call(op_node(op), tuple(fills))
-    try:
-        result = type_of_node(call)
-    except FinchError as error:
-        raise TypeError(error.message) from None
-    if result is None:
-        raise TypeError(f"there is no operator {op} of {len(args)} arguments")
-    decided = simplify(call)
-    is_fill = all([v.is_fill for v in args]) or isinstance(decided, Literal)
-    if not isinstance(decided, Literal):
-        decided = _folded(call, [v.fill for v in args])
-        is_fill = is_fill and decided is not None
-    value = 0 if decided is None or decided.value is None else decided.value
-    return values_of(typed_literal(result.wrap(value), result), is_fill)
-
-
-def _folded(call: Call, fills: list[Literal]) -> Literal | None:
-    """The operator of fills, if it is defined for them."""
-    row = operator(call.op)
-    assert row is not None
-    found = row.folded([const(fill.value, TYPES[fill.type or ""]) for fill in fills])
-    return None if found is None else Literal(found.value, found.type.name)
 
 
 def converted(arg: Expression, to: Type) -> Expression:
@@ -267,129 +201,6 @@ def converted(arg: Expression, to: Type) -> Expression:
     if isinstance(arg, Number):
         return Number(to.wrap(arg.value), to)
     return apply(to.name, arg)
-
-
-# ------------------------------------------------------------------------------------- operands
-
-_formats: dict[int, tuple[Any, Stored]] = {}
-_known: dict[Any, Stored] = {}
-
-
-def stored_of(format: Level | Swizzled) -> Stored:
-    """What a format says of operands."""
-    found = _formats.get(id(format))
-    if found is not None:
-        return found[1]
-    stored = _known.get(format)
-    if stored is None:
-        level = format.level if isinstance(format, Swizzled) else format
-        if isinstance(level.element_type, PairType):
-            raise TypeError("there are no arrays of pairs")
-        is_sparse = not all([part.is_leaf or part.is_dense for part in level.levels()])
-        stored = _known[format] = Stored(format, values_of(level.fill, is_sparse))
-    if len(_formats) > 4096:
-        _formats.clear()
-    _formats[id(format)] = format, stored
-    return stored
-
-
-_swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, Stored]] = {}
-
-
-def _leaf_of_swizzled(value: SwizzledTensor) -> Leaf:
-    key = id(value.body.format), value.permutation
-    found = _swizzled.get(key)
-    if found is None:
-        found = _swizzled[key] = value.body.format, stored_of(value.format)
-    return Leaf(value, found[1])
-
-
-def _leaf_of_array(value: np.ndarray) -> Expression:
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError("a masked array is no array here: what is masked has no value")
-    type_of(value.dtype)
-    if value.ndim == 0:
-        return Number(value[()], type_of(value.dtype))
-    return Leaf(value, stored_of(layout_of_array(value.dtype, value.shape, value.strides)[0]))
-
-
-def _leaf_of_matrix(value: Any) -> Expression:
-    type_of(value.dtype)
-    if value.format in ("csc", "csr") and value.ndim == 2:
-        by_rows = value.format == "csr"
-        return Leaf(value, stored_of(matrix_format(value.dtype, value.indices.dtype, by_rows)))
-    tensor: Any = as_tensor(value)
-    return Leaf(tensor, stored_of(tensor.format))
-
-
-_MAKERS: dict[type, Callable[[Any], Expression]] = {
-    Tensor: lambda value: Leaf(value, stored_of(value.format)),
-    Scalar: lambda value: Leaf(value, stored_of(value.format)),
-    SwizzledTensor: _leaf_of_swizzled,
-    np.ndarray: _leaf_of_array,
-}
-
-
-def as_expression(value: Any) -> Expression:
-    """The expression that an array, an operand or a number stands for, a Python number of its own type.
-    Raises TypeError."""
-    found = expression_of(value)
-    if found is None:
-        raise NotAnArray(f"{foreign(value)} is no array")
-    return found
-
-
-def expression_of(value: Any) -> Expression | None:
-    """As `as_expression`, None for what is no array nor number."""
-    make = _MAKERS.get(type(value))
-    if make is not None:
-        try:
-            return make(value)
-        except FinchError as error:
-            raise TypeError(error.message) from None
-    if isinstance(value, np.ndarray):
-        return _leaf_of_array(value)
-    if is_scipy(value):
-        return _leaf_of_matrix(value)
-    own = type_of_value(value)
-    if own is None or isinstance(own, PairType):
-        return None
-    return Number(value, own)
-
-
-def operands(*values: Any) -> list[Expression]:
-    """The expressions of operands, of one type: their common one, where Python numbers count by their
-    kind alone. Raises TypeError, OverflowError for a Python number that the type does not hold."""
-    args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
-    if None not in args:
-        wanted = args[0].values.type
-        types = [arg.values.type for arg in args]
-        if types.count(wanted) == len(types):
-            return args
-        wanted = promoted(*types)
-    elif args.count(None) == len(args):
-        wanted = promoted(*map(type, values))
-    else:
-        kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
-        wanted = _promoted_with(tuple(kinds))
-    return [
-        _weak(value, wanted) if arg is None else converted(arg, wanted)
-        for arg, value in zip(args, values, strict=True)
-    ]
-
-
-_PYTHON = frozenset((bool, int, float))
-
-
-def _weak(value: Any, to: Type) -> Number:
-    if to.is_integer and to.wrap(value) != value:
-        raise OverflowError(f"{value} is out of bounds for {to.dtype}")
-    return Number(to.wrap(value), to)
-
-
-@lru_cache(1024)
-def _promoted_with(kinds: tuple[Any, ...]) -> Type:
-    return promoted(*kinds)
 
 
 # ----------------------------------------------------------------------------------------- Array
@@ -426,9 +237,4 @@ class Array:
         return f"{size or '0-d'} lazy array of {self.dtype}, fill {self.fill}"
 
 
-_MAKERS[Array] = lambda value: value.node
 join(Array)
-
-
-def arrays_of(nodes: Sequence[Expression]) -> tuple[Array, ...]:
-    return tuple(map(Array, nodes))

@@ -11,7 +11,8 @@ import numpy as np
 
 import finchlang.array as namespace
 from finchlang.array.elementwise import ALIASES, map_elements
-from finchlang.array.expression import Array, as_expression, expression_of
+from finchlang.array.expression import Array
+from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.run import SMALL, TIMES, bytes_of, compute, todense
 from finchlang.tensors.tensor import Scalar
 
@@ -129,11 +130,7 @@ def length(x: Any) -> int:
 
 
 def iterate(x: Any) -> Iterator[Any]:
-    return (getitem(x, k) for k in range(length(x)))
-
-
-def getitem(x: Any, key: Any) -> Any:
-    raise TypeError("arrays have no indices yet")
+    return (x[k] for k in range(length(x)))
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:

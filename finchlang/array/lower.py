@@ -15,12 +15,11 @@ from finchlang.array.expression import (
     Number,
     Reduce,
     Refilled,
+    Spread,
     View,
-    identity_of,
-    op_node,
-    values_of,
 )
 from finchlang.array.plan import Nest, Read, loop_order, result_format
+from finchlang.array.values import identity_of, op_node, values_of
 from finchlang.syntax import (
     Access,
     Assign,
@@ -94,7 +93,7 @@ class Lowering:
 
     def read(self, name: str, format: Any, indices: tuple[Node, ...]) -> Node:
         """An access of a tensor of the kernel."""
-        self._loops.reads.append(Read(format, indices))
+        self._loops.reads.append(Read(format, tuple(map(_loop_index, indices))))
         self._loops.covered |= {index for index in indices if isinstance(index, Index)}
         return Access(Variable(name), indices)
 
@@ -169,6 +168,12 @@ class Lowering:
         return tuple([n for n in numbers if _is_dense(self.tensors[n][1])])
 
 
+def _loop_index(node: Node) -> Node:
+    """The index of a loop that an index is a slice of, or itself."""
+    is_slice = isinstance(node, Call) and isinstance(node.op, Extent)
+    return _loop_index(node.args[0]) if is_slice else node  # type: ignore[attr-defined]
+
+
 def _is_dense(format: Level | Swizzled) -> bool:
     level = format.level if isinstance(format, Swizzled) else format
     return all([part.is_leaf or part.is_dense for part in level.levels()])
@@ -235,6 +240,13 @@ def unstretched(indices: tuple[Node, ...], stretched: tuple[bool, ...]) -> tuple
 def _reduce(to: Lowering, node: Reduce, indices: tuple[Node, ...]) -> Node:
     to.tensor(node)
     return to.value(node, indices)
+
+
+@lowers(Spread)
+def _spread(to: Lowering, node: Spread, indices: tuple[Node, ...]) -> Node:
+    (arg,) = node.args
+    places = zip(node.places, node.stretched, strict=True)
+    return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
 
 
 @lowers(View)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from finchlang.array.expression import Values
+from finchlang.array.values import Values
 from finchlang.syntax import Index, Literal, Node
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element

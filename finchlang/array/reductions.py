@@ -18,13 +18,12 @@ from finchlang.array.expression import (
     Refilled,
     View,
     apply,
-    as_expression,
     converted,
-    identity_of,
-    op_node,
 )
+from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
 from finchlang.array.shapes import with_axes
+from finchlang.array.values import identity_of, op_node
 from finchlang.syntax import Literal
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.tensor import SwizzledTensor, Tensor

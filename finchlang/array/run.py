@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf, Refilled, as_expression
+from finchlang.array.expression import Array, Expression, Leaf, Refilled
 from finchlang.array.lower import Lowering, Program, plain
+from finchlang.array.operands import as_expression
 from finchlang.session import Session
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import Level, Swizzled

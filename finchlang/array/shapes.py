@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.array.expression import Array, Expression, View, as_expression
+from finchlang.array.expression import Array, Expression, View
+from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
 
 

@@ -1,0 +1,241 @@
+"""Parts of arrays: integers, slices with any step, new axes, masks and lists of coordinates; and where
+the least and the greatest elements are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply
+from finchlang.array.lower import ONE, Lowering, lowers
+from finchlang.array.operands import as_expression
+from finchlang.array.promotion import normalized_axis
+from finchlang.array.run import compute, todense
+from finchlang.array.shapes import with_axes
+from finchlang.array.values import unknown_values
+from finchlang.syntax import Call, Extent, Literal, Node, Variable
+from finchlang.tensors.element import typed_literal
+from finchlang.types import Bool, Int64, pair_of
+
+ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
+
+
+class Part(Expression):
+    """A part of the first argument: for each of its modes `kinds` says how it is indexed, a slice with
+    its step; `places` which mode of the result has it, None of an integer. Other arguments are lists of
+    coordinates, in turn. `numbers` are the first and the last coordinates, from 1."""
+
+    __slots__ = ("given", "kinds", "places")
+
+    def __init__(
+        self,
+        args: tuple[Expression, ...],
+        kinds: tuple[Any, ...],
+        places: tuple[int | None, ...],
+        numbers: tuple[int, ...],
+        shape: tuple[int, ...],
+    ):
+        self.args, self.kinds, self.places, self.given = args, kinds, places, numbers
+        self.shape, self.values, self.static = shape, args[0].values, (Part, kinds, places)
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return self.given
+
+
+@lowers(Part)
+def _part(to: Lowering, node: Part, indices: tuple[Node, ...]) -> Node:
+    arg, *lists = node.args
+    numbers, others = iter(range(len(node.given))), iter(lists)
+    own: list[Node] = []
+    for kind, place in zip(node.kinds, node.places, strict=True):
+        index = ONE if place is None else indices[place]
+        if kind == AT:
+            own.append(to.number(node, next(numbers)))
+        elif kind == ALL:
+            own.append(index)
+        elif kind == LISTED:
+            own.append(to.value(next(others), (index,)))
+        else:
+            start, stop = to.number(node, next(numbers)), to.number(node, next(numbers))
+            step = None if kind == WINDOW else Literal(kind[1])
+            own.append(Call(Extent(start, stop, step), (index,)))
+    return to.value(arg, tuple(own))
+
+
+def getitem(x: Any, key: Any) -> Array:
+    """`x[key]`: integers, slices, `...`, None for a new axis, a mask of the array's shape, and at most one
+    list of integers. A mask is computed at once."""
+    arg = as_expression(x)
+    keys = list(key) if isinstance(key, tuple) else [key]
+    if len(keys) == 1 and _is_mask(keys[0]):
+        return masked(arg, keys[0])
+    if any(_is_mask(k) for k in keys):
+        raise TypeError("a mask is of the shape of the whole array")
+    named = sum(k is not None and k is not Ellipsis for k in keys)
+    if sum(k is Ellipsis for k in keys) > 1 or named > len(arg.shape):
+        raise IndexError(
+            f"{named} indices of an array of {len(arg.shape)} dimensions, or `...` twice"
+        )
+    if not any(k is Ellipsis for k in keys):
+        keys.append(Ellipsis)
+    at = next(n for n, k in enumerate(keys) if k is Ellipsis)
+    keys[at : at + 1] = [slice(None)] * (len(arg.shape) - named)
+    return Array(_parted(arg, keys))
+
+
+def _parted(arg: Expression, keys: list[Any]) -> Expression:
+    kinds: list[Any] = []
+    places: list[int | None] = []
+    numbers: list[int] = []
+    lists: list[Expression] = []
+    shape: list[int] = []
+    for key in keys:
+        if key is None:
+            shape.append(1)
+            continue
+        axis, size = len(kinds), arg.shape[len(kinds)]
+        if isinstance(key, slice):
+            kind, bounds, length = _slice(key, size)
+        elif hasattr(key, "__index__") and not getattr(key, "shape", ()):
+            kind, bounds, length = AT, [_coordinate(key, size, axis) + 1], None
+        else:
+            lists.append(_coordinates(key, size, axis))
+            kind, bounds, length = LISTED, [], lists[-1].shape[0]
+        kinds.append(kind)
+        places.append(None if length is None else len(shape))
+        numbers += bounds
+        shape += [] if length is None else [length]
+    if len(lists) > 1:
+        raise TypeError("at most one axis is indexed by a list")
+    return Part((arg, *lists), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+
+
+def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:
+    """How a slice is indexed, its first and last coordinates from 1, and its length."""
+    start, stop, step = key.indices(size)
+    length = len(range(start, stop, step))
+    if (start, step, length) == (0, 1, size):
+        return ALL, [], length
+    last = start + (length - 1) * step
+    return (WINDOW if step == 1 else (SLICE, step)), [start + 1, last + 1], length
+
+
+def _coordinate(key: Any, size: int, axis: int) -> int:
+    number = key.__index__()
+    if not -size <= number < size:
+        raise IndexError(f"index {number} is out of range of axis {axis} of size {size}")
+    return number % size
+
+
+def _coordinates(key: Any, size: int, axis: int) -> Expression:
+    """A list of coordinates, from 1."""
+    found = np.asarray(todense(key) if isinstance(key, Array) else key)
+    if found.dtype.kind not in "iu" and found.size or found.ndim != 1:
+        raise TypeError(
+            f"an axis is indexed by an integer, a slice or a list of integers, not {key!r}"
+        )
+    found = found.astype(np.int64)
+    if found.size and not (found.min() >= -size and found.max() < size):
+        raise IndexError(f"an index is out of range of axis {axis} of size {size}")
+    return as_expression(np.where(found < 0, found + size, found) + 1)
+
+
+def _is_mask(key: Any) -> bool:
+    if isinstance(key, (bool, np.bool_)):
+        return True
+    if isinstance(key, list):
+        key = np.asarray(key)
+    return getattr(key, "dtype", None) == np.bool_
+
+
+def masked(arg: Expression, mask: Any) -> Array:
+    """The elements where a mask of the same shape is true, in row-major order."""
+    given = as_expression(np.asarray(mask) if isinstance(mask, (list, bool)) else mask)
+    if given.shape != arg.shape or not arg.shape:
+        raise IndexError(f"a mask of shape {given.shape} of an array of shape {arg.shape}")
+    found = compute(Array(given))
+    coordinates, values = found.entries()
+    coordinates = np.array(np.nonzero(todense(found))) if found.fill else coordinates[:, values]
+    rows = coordinates[:, np.lexsort(coordinates[::-1])]
+    lists = tuple([as_expression(np.ascontiguousarray(row) + 1) for row in rows])
+    order, count = len(arg.shape), rows.shape[1]
+    return Array(Part((arg, *lists), (LISTED,) * order, (0,) * order, (), (count,)))
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+    """The parts of `x` at these coordinates of an axis, which may be left out of a vector."""
+    arg = as_expression(x)
+    if axis is None and len(arg.shape) != 1:
+        raise ValueError("take needs an axis for an array that is no vector")
+    at = normalized_axis(axis or 0, len(arg.shape))
+    keys: list[Any] = [slice(None)] * len(arg.shape)
+    keys[at] = np.asarray(todense(indices) if isinstance(indices, Array) else indices)
+    return Array(_parted(arg, keys))
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Array:
+    """The elements along some axes, or all, in the reverse order."""
+    arg = as_expression(x)
+    order = len(arg.shape)
+    given = range(order) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = {normalized_axis(a, order) for a in given}
+    return Array(_parted(arg, [slice(None, None, -1 if k in axes else 1) for k in range(order)]))
+
+
+# ------------------------------------------------------------------------ the least, the greatest
+
+
+class Position(Expression):
+    """The coordinate in one mode, from 0."""
+
+    __slots__ = ("axis",)
+
+    def __init__(self, shape: tuple[int, ...], axis: int):
+        self.shape, self.axis, self.args = shape, axis, ()
+        self.values, self.static = unknown_values(Int64), (Position, axis)
+
+
+@lowers(Position)
+def _position(to: Lowering, node: Position, indices: tuple[Node, ...]) -> Node:
+    return Call(Variable("-"), (indices[node.axis], ONE))
+
+
+def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """Where the first of the least elements is along an axis, or in row-major order."""
+    return _place("minby", x, axis, keepdims)
+
+
+def argmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """Where the first of the greatest elements is along an axis, or in row-major order."""
+    return _place("maxby", x, axis, keepdims)
+
+
+def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
+    arg = as_expression(x)
+    order = len(arg.shape)
+    axes = range(order) if axis is None else (normalized_axis(axis, order),)
+    if not all([arg.shape[k] for k in axes]):
+        raise ValueError(f"{'argmin' if op == 'minby' else 'argmax'} of no elements has no value")
+    values, places, stride = _orderly(arg, op), None, 1
+    for k in reversed(axes):
+        own: Expression = Position(values.shape, k)
+        if places is not None:  # in row-major order
+            own = apply("+", apply("*", own, Constant(typed_literal(stride, Int64))), places)
+        stride *= arg.shape[k]
+        pair = pair_of(values.values.type, Int64)
+        found = Reduce(op, Map("=>", (values, own), unknown_values(pair)), (k,))
+        values = Map("first", (found,), unknown_values(pair.first))
+        places = Map("last", (found,), unknown_values(Int64))
+    result = places or Constant(typed_literal(0, Int64))
+    return Array(with_axes(result, tuple(axes), order) if keepdims else result)
+
+
+def _orderly(arg: Expression, op: str) -> Expression:
+    """`arg` with what comes first in place of NaN, which is the least and the greatest."""
+    type = arg.values.type
+    if type is Bool or not type.is_float:
+        return arg
+    first = type.lowest if op == "minby" else type.highest
+    return apply("ifelse", apply("isnan", arg), Constant(typed_literal(first, type)), arg)

@@ -1,0 +1,118 @@
+"""What arrays are made of: tensors, NumPy arrays, SciPy matrices and numbers as expressions, and what
+types they have together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.expression import Array, Expression, Leaf, Number, converted
+from finchlang.array.promotion import promoted, type_of
+from finchlang.array.values import Stored, stored_of
+from finchlang.protocols import NotAnArray
+from finchlang.source import FinchError
+from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import PairType, Type, foreign, type_of_value
+
+_swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, Stored]] = {}
+
+
+def _leaf_of_swizzled(value: SwizzledTensor) -> Leaf:
+    key = id(value.body.format), value.permutation
+    found = _swizzled.get(key)
+    if found is None:
+        found = _swizzled[key] = value.body.format, stored_of(value.format)
+    return Leaf(value, found[1])
+
+
+def _leaf_of_array(value: np.ndarray) -> Expression:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("a masked array is no array here: what is masked has no value")
+    type_of(value.dtype)
+    if value.ndim == 0:
+        return Number(value[()], type_of(value.dtype))
+    return Leaf(value, stored_of(layout_of_array(value.dtype, value.shape, value.strides)[0]))
+
+
+def _leaf_of_matrix(value: Any) -> Expression:
+    type_of(value.dtype)
+    if value.format in ("csc", "csr") and value.ndim == 2:
+        by_rows = value.format == "csr"
+        return Leaf(value, stored_of(matrix_format(value.dtype, value.indices.dtype, by_rows)))
+    tensor: Any = as_tensor(value)
+    return Leaf(tensor, stored_of(tensor.format))
+
+
+_MAKERS: dict[type, Callable[[Any], Expression]] = {
+    Tensor: lambda value: Leaf(value, stored_of(value.format)),
+    Scalar: lambda value: Leaf(value, stored_of(value.format)),
+    SwizzledTensor: _leaf_of_swizzled,
+    np.ndarray: _leaf_of_array,
+    Array: lambda value: value.node,
+}
+
+
+def as_expression(value: Any) -> Expression:
+    """The expression that an array, an operand or a number stands for, a Python number of its own type.
+    Raises TypeError."""
+    found = expression_of(value)
+    if found is None:
+        raise NotAnArray(f"{foreign(value)} is no array")
+    return found
+
+
+def expression_of(value: Any) -> Expression | None:
+    """As `as_expression`, None for what is no array nor number."""
+    make = _MAKERS.get(type(value))
+    if make is not None:
+        try:
+            return make(value)
+        except FinchError as error:
+            raise TypeError(error.message) from None
+    if isinstance(value, np.ndarray):
+        return _leaf_of_array(value)
+    if is_scipy(value):
+        return _leaf_of_matrix(value)
+    own = type_of_value(value)
+    if own is None or isinstance(own, PairType):
+        return None
+    return Number(value, own)
+
+
+def operands(*values: Any) -> list[Expression]:
+    """The expressions of operands, of one type: their common one, where Python numbers count by their
+    kind alone. Raises TypeError, OverflowError for a Python number that the type does not hold."""
+    args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
+    if None not in args:
+        wanted = args[0].values.type
+        types = [arg.values.type for arg in args]
+        if types.count(wanted) == len(types):
+            return args
+        wanted = promoted(*types)
+    elif args.count(None) == len(args):
+        wanted = promoted(*map(type, values))
+    else:
+        kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
+        wanted = _promoted_with(tuple(kinds))
+    return [
+        _weak(value, wanted) if arg is None else converted(arg, wanted)
+        for arg, value in zip(args, values, strict=True)
+    ]
+
+
+_PYTHON = frozenset((bool, int, float))
+
+
+def _weak(value: Any, to: Type) -> Number:
+    if to.is_integer and to.wrap(value) != value:
+        raise OverflowError(f"{value} is out of bounds for {to.dtype}")
+    return Number(to.wrap(value), to)
+
+
+@lru_cache(1024)
+def _promoted_with(kinds: tuple[Any, ...]) -> Type:
+    return promoted(*kinds)
