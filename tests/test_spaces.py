@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from kernels import kernel, run_staged
 
+from finchlang.algebra import OPERATORS
+from finchlang.properties import Operator, Space
 from finchlang.session import Session
 from finchlang.tensors.tensor import Tensor
+from finchlang.text.parse import parse_script
 
 BOOLS = "SparseList(Element(false))"
 
@@ -28,6 +31,45 @@ def test_where_entries_cancel_nothing_is_stored(which: str) -> None:
     body = body.replace("xor(A[i], B[i])", "xor(A[i], A[i])")
     found = run_staged(f"C = Tensor({BOOLS}, 100)\n{body}", given, which)
     assert found.session["C"].countstored() == 0
+
+
+def names(text: str) -> Space:
+    """A space of x and y."""
+    return Space(("x", "y"), parse_script(text).statements[0])
+
+
+@pytest.mark.parametrize("which", ["all", "paper"])
+@pytest.mark.parametrize(
+    "region, value, stored",
+    [
+        ("x & y", "f(A[i], B[i])", {2}),
+        ("x | y", "f(A[i], B[i])", {1, 2, 5, 7}),
+        ("x", "f(A[i], B[i])", {1, 2}),
+        ("~x & y", "f(A[i], B[i])", {5, 7}),
+        ("~(x & y) & (x | y)", "f(A[i], B[i])", {1, 5, 7}),
+        ("x & y", "f(A[i], B[i]) * C[i]", {2}),
+        ("x & y", "f(A[i], B[i]) + C[i]", {2, 3}),
+        ("~x & y", "f(f(A[i], B[i]), C[i])", {3}),
+        ("x | y", "f(A[i] * B[i], C[i])", {2, 3}),
+    ],
+)
+def test_a_row_states_its_space(
+    region: str, value: str, stored: set[int], which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of any shape; at places 4 and 6 a stored value is the fill, which counts as none."""
+    row = Operator("xor", (2, 2), OPERATORS["+"].build, space=names(region))
+    monkeypatch.setitem(OPERATORS, "xor", row)
+    entries = {"A": {1: 3, 2: 4, 4: 0}, "B": {2: 1, 5: 2, 6: 0, 7: 9}, "C": {2: 1, 3: 2}}
+    given: dict[str, Any] = {
+        name: Tensor.from_coo(
+            "SparseList(Element(0))", (9,), [np.array([*own])], np.array([*own.values()])
+        )
+        for name, own in entries.items()
+    }
+    body = kernel(f"R .= 0; for i = _; R[i] = {value.replace('f(', 'xor(')} end")
+    found = run_staged(f"R = Tensor(SparseList(Element(0)), 9)\n{body}", given, which)
+    assert found.error is None
+    assert set(found.session["R"].storage[0]["idx"].tolist()) == stored
 
 
 def notes(value: str, declared: str = "0", target: str = "SparseList(Element(0.0))") -> list[str]:

@@ -226,7 +226,7 @@ def wrong_fills(program: Node, formats: Formats, shown: Mapping[str, str]) -> li
             right = _shown(Literal(level.element_type.wrap(value.value)))
             message = (
                 f"`{shown[name]}` has the fill {own}, but is assigned {right} where nothing is stored, "
-                f"so that it stores every place: `{shown[name]} .= _` gives it the fill {right}"
+                f"and stores it in all such places: `{shown[name]} .= _` gives it the fill {right}"
             )
             notes.append(Note(message, declared[name].span))
             del declared[name]
