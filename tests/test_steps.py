@@ -331,3 +331,31 @@ def test_lookups_take_a_step_for_each_coordinate() -> None:
         nest = LookupNest(memory, [(1, n)], [[1.0] * n])
         totals.append(loop_sum([nest.tensor("a")], memory, n=memory.number(n)).steps.total())
     assert totals[2] - totals[1] == totals[1] - totals[0] > 0
+
+
+MINIMAX = """s .= {}
+for i = _
+    t .= Inf
+    for j = _
+        t[] <<min>>= A[j, i]
+    end
+    s[] <<{}>>= t[]
+end"""
+
+
+@TABLES
+@pytest.mark.parametrize("operator,start,expected", [("max", "-Inf", 0.0), ("+", "0.0", -3.0)])
+def test_fibers_that_are_not_there_are_reduced_once(
+    which: str, operator: str, start: str, expected: float
+) -> None:
+    """max_i min_j goes by the fibers that are stored; of sums each counts."""
+    totals = []
+    for n in (100, 1_000):
+        where = [np.array([1, 2]), np.array([2, 50])]
+        format = "SparseList(SparseList(Element(0.0)))"
+        A = Tensor.from_coo(format, (4, n), where, np.array([-3.0, 7.0]))
+        values = {"A": A, "s": Scalar(0.0), "t": Scalar(0.0)}
+        found = run_staged(kernel(MINIMAX.format(start, operator)), values, which)
+        assert found["s"] == expected
+        totals.append(found.total)
+    assert (totals[0] == totals[1]) == (operator == "max")

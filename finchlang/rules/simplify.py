@@ -158,10 +158,37 @@ def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
         if body is loop.body or mentions(body, loop.index):
             return None
     length = add(sub(stop, start), ONE)
-    repeated = repeat(body, Value(length))
+    repeated = body if _settles(body) else repeat(body, Value(length))
     if repeated is None:
         return None
     return Sieve(Value(compare("le", start, stop)), repeated, span=loop.span)
+
+
+def _settles(body: Node) -> bool:
+    """Whether a body that makes tensors of its own does no more if it is run again at once: to others
+    it only adds, by operators for which once is as often as one likes."""
+    nodes = list(walk(body))
+    own = {n.tensor for n in nodes if isinstance(n, Declare)}
+    conditional = [n for n in nodes if isinstance(n, Sieve)]
+    if not own or any(isinstance(n, Declare) for sieve in conditional for n in walk(sieve)):
+        return False
+    uses = [n for n in nodes if isinstance(n, (Access, Declare))]
+    first = {use.tensor: use for use in reversed(uses)}
+    updates = [n for n in nodes if isinstance(n, Assign) and n.target.tensor not in own]
+    operators = {(n.target.tensor, n.op) for n in updates}
+    written = {tensor for tensor, _ in operators}
+    return (
+        all(isinstance(first[tensor], Declare) for tensor in own)
+        and all(isinstance(tensor, Variable) for tensor in written)
+        and len(written) == len(operators)
+        and sum(use.tensor in written for use in uses) == len(updates)
+        and all(_takes_in(n) for n in updates)
+    )
+
+
+def _takes_in(update: Assign) -> bool:
+    row = operator(update.op)
+    return row is not None and row.idempotent and row.associative and row.commutative
 
 
 def _at_first(node: Node, index: Index, start: Expr) -> Node:
