@@ -14,6 +14,7 @@ from every_format import nests
 
 from finchlang.host.passes.pipeline import transform
 from finchlang.host.passes.undo_log import with_undo_log
+from finchlang.host.walk import everything
 from finchlang.native.emit import emit
 from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import parse_format
@@ -90,6 +91,24 @@ def test_twice_as_many_take_twice_as_long(what: str) -> None:
     make = KERNELS[what]
     calls(*make(4))  # what is kept is there
     assert calls(*make(120)) <= 2.1 * calls(*make(60))
+
+
+@pytest.mark.parametrize("count, orders", [(2, (4, 5, 6)), (3, (3, 4, 5))])
+def test_unions_of_many_modes_grow_linearly(count: int, orders: tuple[int, int, int]) -> None:
+    """Whatever operands are left over at some coordinate, the rest of their nest is staged once."""
+
+    def size(order: int) -> int:
+        indices = "ijklmn"[:order]
+        loops = ", ".join(f"{i} = _" for i in reversed(indices))
+        at = ", ".join(indices)
+        format = parse_format("SparseList(" * order + "Element(0)" + ")" * order)
+        names = [f"A{k}" for k in range(count)]
+        value = " + ".join(f"{name}[{at}]" for name in names)
+        program = parse_kernel(f"begin\nR .= 0; for {loops}; R[{at}] = {value} end\nend")
+        return len(list(everything(Kernel(program, dict.fromkeys(["R", *names], format)).residual)))
+
+    first, second, third = map(size, orders)
+    assert third - second <= 1.05 * (second - first)
 
 
 @pytest.mark.parametrize("format", NESTED)

@@ -41,6 +41,7 @@ RUNS = vector("SparseRunList", 0, 5, 5, 0)
 POINT = vector("SparsePinpoint", 0, 0, 5, 0)
 INTERVAL = vector("SparseInterval", 0, 5, 5, 0)
 MATRIX = Tensor.from_numpy(np.eye(3), "Dense(SparseList(Element(0.0)))")
+DEEP = Tensor.from_numpy(np.ones((2, 2, 2)), "SparseList(SparseList(SparseList(Element(0.0))))")
 MANY = "ABCDEFGH"
 SUM = "s .= 0\nfor i = _\n    s[] += {}\nend"
 
@@ -75,6 +76,10 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "Break": (
         "p .= 1\nfor i = _\n    p[] *= x[i]\nend",
         {"x": DENSE, "p": Scalar(parse_format("ShortCircuitScalar(1.0)"))},
+    ),
+    "Rest": (
+        "s .= 0\nfor k = _, j = _, i = _\n    s[] += A[i, j, k] + B[i, j, k]\nend",
+        {"A": DEEP, "B": DEEP, "s": Scalar(0.0)},
     ),
     "Sought": summed("A[i] / B[i]", A=LIST, B=OTHER),
     "Leapfrog": summed("A[gallop(i)] * B[gallop(i)]", A=LIST, B=OTHER),

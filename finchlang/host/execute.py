@@ -9,7 +9,7 @@ for each time its condition is looked at or its body entered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from finchlang.host import interrupts, ir
 from finchlang.host.evaluate import apply
 from finchlang.host.fold import cast
-from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Residual, Var
+from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Procedure, Residual, Var
 from finchlang.source import Bug, FinchError, Span
 from finchlang.types import Int64, Type
 
@@ -29,6 +29,7 @@ class ExecutingHost:
     def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
         self.arrays = arrays if arrays is not None else {}
         self.cells: dict[Cell, Any] = {}
+        self.procedures: dict[str, Procedure] = {}
         self.steps: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
 
@@ -260,6 +261,31 @@ class ExecutingHost:
         array[low:high] = array[low:high][np.argsort(key(array[low:high]), kind="stable")]
         other[low:high] = 0  # it is undefined
 
+    def share(
+        self,
+        key: Hashable,
+        values: tuple[Expr, ...],
+        cells: tuple[Cell, ...],
+        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
+    ) -> None:
+        body(tuple([self.bind(Var("p", v.type), self.evaluate(v)) for v in values]), cells)
+
+    def perform_call(self, procedure: Procedure, statement: ir.Call) -> None:
+        """What is bound to the procedure's own names, whose code may be that of a caller, stays so."""
+        values = [self.evaluate(value) for value in statement.values]
+        contents = [self.cells.get(cell) for cell in statement.cells]
+        before = [getattr(variable, "held", None) for variable in procedure.inputs]
+        around = [self.cells.get(cell) for cell in procedure.cells]
+        for variable, value in zip(procedure.inputs, values, strict=True):
+            variable.held = value
+        self.cells.update(zip(procedure.cells, contents, strict=True))
+        run_code(procedure.body, self)
+        contents = [self.cells[cell] for cell in procedure.cells]
+        for variable, value in zip(procedure.inputs, before, strict=True):
+            variable.held = value
+        self.cells.update(zip(procedure.cells, around, strict=True))
+        self.cells.update(zip(statement.cells, contents, strict=True))
+
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:
@@ -309,6 +335,8 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
             host.sort_by(buffer, scratch, start, stop, keys, bound)
         case ir.SortBits(buffer, scratch, start, stop, low, high):
             host.sort_bits(buffer, scratch, start, stop, low, high)
+        case ir.Call():
+            host.perform_call(host.procedures[statement.name], statement)
         case ir.Fail(kind, message, values, span):
             host.fail(kind, message, values, span)
         case _:
@@ -323,6 +351,7 @@ def run_residual(
     host.arrays |= {b: np.empty(size, b.type.dtype) for b, size in residual.scratch}
     for variable, value in zip(residual.inputs, inputs, strict=True):
         variable.held = value
+    host.procedures = {procedure.name: procedure for procedure in residual.procedures}
     run_code(residual.body, host)
     outputs = [host.cells[cell] for cell in residual.outputs]
     return host, [host.arrays[b] for b in residual.buffers], outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from finchlang.host import ir
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
@@ -36,6 +36,16 @@ class GrowingHost(ResidualHost):
         if not isinstance(statement, (ir.If, ir.While, ir.For)):
             self._listing.statement(statement, 0)
             self._line(self._listing.lines.pop())
+
+    def share(
+        self,
+        key: Hashable,
+        values: tuple[Expr, ...],
+        cells: tuple[Cell, ...],
+        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
+    ) -> None:
+        """What is recorded once is told as often as it is done."""
+        body(values, cells)
 
     def _inside(self, body: Callable[[], object]) -> None:
         self._depth += 1

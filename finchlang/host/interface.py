@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from finchlang.host.ir import Buffer, Cell, Expr, Var
@@ -87,6 +87,16 @@ class Host(Protocol):
     ) -> None:
         """Sort words[start .. stop - 1] (Int64) by their bits from `low` up to, not including, `high`,
         which is below 64; those that agree there stay in their order; `scratch` as in `sort_by`."""
+
+    def share(
+        self,
+        key: Hashable,
+        values: tuple[Expr, ...],
+        cells: tuple[Cell, ...],
+        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
+    ) -> None:
+        """Run `body` on variables that hold `values`, of which nothing else is known, and on cells that
+        stand for `cells`. What it does follows from `key`, so that it need be recorded only once."""
 
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None

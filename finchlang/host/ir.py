@@ -354,6 +354,18 @@ AnySort = Sort | SortBy | SortBits
 
 
 @dataclass(frozen=True, slots=True)
+class Call(Stmt):
+    """Run the procedure `name` of the program: its inputs are `values`, and its cells are `cells`, which
+    it may change. It works on the buffers `used`, and writes to those `changed`, or lets them grow."""
+
+    name: str
+    values: tuple[Expr, ...]
+    cells: tuple[Cell, ...]
+    used: tuple[Buffer, ...]
+    changed: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fail(Stmt):
     """Stop with an error of `kind`; `message` has a `{}` for each of `values`."""
 
@@ -372,11 +384,23 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Procedure:
+    """Code that calls run on the variables and cells they give, which is all that it has in common with
+    the code around, but for buffers. A call passes numbers by value, and cells by reference."""
+
+    name: str
+    inputs: tuple[Var, ...]
+    cells: tuple[Cell, ...]
+    body: Code
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Residual:
     """A residual program: what a kernel became. `inputs` are variables given from outside (sizes,
     counts, script numbers), `buffers` the arrays it works on, `outputs` the cells whose final
     contents are handed back. A buffer that no statement stores to, fills, sorts or grows is frozen.
-    `scratch` are buffers of its own, each with its number of entries, undefined at first.
+    `scratch` are buffers of its own, each with its number of entries, undefined at first. A procedure
+    calls those only that stand before it in `procedures`.
     """
 
     name: str
@@ -385,3 +409,4 @@ class Residual:
     outputs: tuple[Cell, ...]
     body: Code
     scratch: tuple[tuple[Buffer, int], ...] = ()
+    procedures: tuple[Procedure, ...] = ()

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from finchlang.host import ir
-from finchlang.host.ir import Buffer, Cell, Code, Expr, Residual, Stmt, Var, written
+from finchlang.host.ir import Buffer, Cell, Code, Expr, Procedure, Residual, Stmt, Var, written
 from finchlang.source import Bug
 
 
@@ -32,11 +32,20 @@ class Listing:
         buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
         inputs = [f"{self.name(v)}: {v.type}" for v in residual.inputs]
         head = f"kernel {residual.name}({', '.join(buffers)}; {', '.join(inputs)})"
+        for procedure in residual.procedures:
+            self.procedure(procedure)
         self.code(residual.body, 1)
         outputs = [f"{self.name(c)}: {c.type}" for c in residual.outputs]
         if outputs:
             self.lines.append(f"    return {', '.join(outputs)}")
         return "\n".join([head, *self.lines, "end", ""])
+
+    def procedure(self, procedure: Procedure) -> None:
+        inputs = [f"{self.name(v)}: {v.type}" for v in procedure.inputs]
+        cells = [f"{self.name(c)}: {c.type}" for c in procedure.cells]
+        self.line(1, f"procedure {procedure.name}({', '.join(inputs)}; {', '.join(cells)})")
+        self.code(procedure.body, 2)
+        self.line(1, "end")
 
     def name(self, thing: Var | Cell | Buffer) -> str:
         """The name a thing is listed by: its own, without the number its maker gave it."""
@@ -139,6 +148,9 @@ class Listing:
                 args = ", ".join(self.expr(e) for e in (start, stop, key))
                 result = f"{self.name(variable)}: {variable.type}"
                 return f"{result} = search({self.name(buffer)}, {args})"
+            case ir.Call(name, values, cells):
+                numbers = ", ".join(self.expr(v) for v in values)
+                return f"call {name}({numbers}; {', '.join(map(self.name, cells))})"
             case ir.Fail(kind, message, values):
                 extra = "".join(f", {self.expr(v)}" for v in values)
                 return f"fail({kind!r}, {message!r}{extra})"

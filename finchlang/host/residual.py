@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 
 from finchlang.host import ir
 from finchlang.host.fold import cast
-from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Stmt, Var
+from finchlang.host.ir import (
+    Buffer,
+    Call,
+    Cell,
+    Code,
+    Const,
+    Expr,
+    Procedure,
+    Set,
+    Stmt,
+    Var,
+)
+from finchlang.host.walk import (
+    arrays,
+    cells_of,
+    changes,
+    free_variables,
+    rewrite,
+    substituted,
+    walk,
+)
 from finchlang.source import Span
 from finchlang.types import Int64, Type
+
+#: Code of fewer statements is recorded again rather than called.
+SHORT = 20
 
 
 class ResidualHost:
@@ -18,9 +42,38 @@ class ResidualHost:
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
         self._blocks: list[list[Stmt]] = [[]]
+        self._passing: set[Expr] = set()  # variables of loops and procedures
+        self._own: list[set[Cell]] = [set()]  # the cells made in each procedure being recorded
+        self._shared: dict[Hashable, Call] = {}
+        self._procedures: dict[str, Procedure] = {}  # those called before those that call them
+        self._calls: Counter[str] = Counter()
+        self._short: set[str] = set()  # procedures that are never called
 
     def code(self) -> Code:
-        return Code(tuple(self._blocks[0]))
+        """If nothing is called several times, what is recorded as a procedure is where it is called."""
+        return self._placed(Code(tuple(self._blocks[0])))
+
+    def procedures(self) -> tuple[Procedure, ...]:
+        """What is called, if anything is called several times: then code is long, and LLVM takes more than
+        twice the time for a function that is twice as long."""
+        kept = (p for p in self._procedures.values() if self._is_called(p.name))
+        return tuple([replace(p, body=self._placed(p.body)) for p in kept])
+
+    def _is_called(self, name: str) -> bool:
+        return name not in self._short and any(count > 1 for count in self._calls.values())
+
+    def _placed(self, code: Code) -> Code:
+        """`code` with procedures in place of their calls, but for those that are to be called."""
+
+        def place(statement: Stmt) -> tuple[Stmt, ...]:
+            if not isinstance(statement, Call) or self._is_called(statement.name):
+                return (statement,)
+            procedure = self._procedures[statement.name]
+            values = dict(zip(procedure.inputs, statement.values, strict=True))
+            cells = dict(zip(procedure.cells, statement.cells, strict=True))
+            return self._placed(substituted(procedure.body, {**values, **cells})).statements
+
+        return rewrite(code, place) if self._calls else code
 
     def fresh(self, name: str) -> str:
         self._names[name] += 1
@@ -74,6 +127,7 @@ class ResidualHost:
 
     def cell(self, init: Expr, name: str = "c") -> Cell:
         cell = Cell(self.fresh(name), init.type)
+        self._own[-1].add(cell)
         self._emit(ir.Set(cell, init))
         return cell
 
@@ -115,6 +169,7 @@ class ResidualHost:
 
     def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         variable = Var(self.fresh(name), Int64, start, stop)
+        self._passing.add(variable)
         self._emit(ir.For(variable, start, stop, self._record(lambda: body(variable))))
 
     def grow(self, buffer: Buffer, size: Expr) -> None:
@@ -146,6 +201,54 @@ class ResidualHost:
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:
         self._emit(ir.SortBits(words, scratch, start, stop, low, high))
+
+    def share(
+        self,
+        key: Hashable,
+        values: tuple[Expr, ...],
+        cells: tuple[Cell, ...],
+        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
+    ) -> None:
+        found = self._shared.get(key)
+        if found is None:
+            found = self._procedure(key, values, cells, body)
+        self._calls[found.name] += 1
+        values += found.values[len(values) :]
+        cells += found.cells[len(cells) :]
+        self._emit(replace(found, values=values, cells=cells))
+
+    def _procedure(
+        self,
+        key: Hashable,
+        values: tuple[Expr, ...],
+        cells: tuple[Cell, ...],
+        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
+    ) -> Call:
+        """Record a procedure; gives its call in its own terms. Behind those that each call has others for,
+        inputs and cells are what it uses of the code around. If that is not there wherever the
+        procedure may be called, it is not shared."""
+        inputs = tuple([Var(self.fresh("p"), value.type) for value in values])
+        self._passing.update(inputs)
+        places = tuple([Cell(self.fresh(cell.name.rsplit("_", 1)[0]), cell.type) for cell in cells])
+        self._own.append(set(places))
+        code = self._record(lambda: body(inputs, places))
+        own = self._own.pop()
+        free = tuple(v for v in free_variables(code) if v not in inputs)
+        outer = tuple(c for c in cells_of(code) if c not in own)
+        name = self.fresh("rest")
+        procedure = Procedure(name, inputs + free, places + outer, code)
+        self._procedures[name] = procedure
+        used = tuple(dict.fromkeys(b for s in walk(code) for b in arrays(s)))
+        changed = tuple(dict.fromkeys(b for s in walk(code) for b in changes(s)))
+        found = Call(name, procedure.inputs, procedure.cells, used, changed)
+        outermost, *inner = self._blocks
+        passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing
+        known = {s.cell for s in outermost if isinstance(s, Set)}
+        if sum(1 for _ in walk(code)) < SHORT:
+            self._short.add(name)
+        elif passing.isdisjoint(free) and known.issuperset(outer):
+            self._shared[key] = found
+        return found
 
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None

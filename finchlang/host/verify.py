@@ -6,7 +6,20 @@ import os
 from string import Formatter
 
 from finchlang.host import ir
-from finchlang.host.ir import COMPARISONS, OPS, Buffer, Cell, Code, Const, Expr, Op, Residual, Var
+from finchlang.host.ir import (
+    COMPARISONS,
+    OPS,
+    Buffer,
+    Cell,
+    Code,
+    Const,
+    Expr,
+    Op,
+    Procedure,
+    Residual,
+    Var,
+)
+from finchlang.host.walk import arrays, walk
 from finchlang.source import ERROR_KINDS, Bug
 from finchlang.types import Bool, Int64, PairType, Type, pair_of
 
@@ -26,9 +39,13 @@ def check(residual: Residual) -> None:
       of the buffer or cell; Search and sorts are on integers;
     - every buffer is one of `residual.buffers`; a cell is set on every way to where it is read,
       output cells on every way to the end;
-    - a Fail is of a known kind, with a `{}` for each value.
+    - a Fail is of a known kind, with a `{}` for each value;
+    - the same holds for procedures, which use only what they are given, and calls fit them.
     """
-    _Checker(residual).check()
+    checker = _Checker(residual)
+    for procedure in residual.procedures:
+        checker.procedure(procedure)
+    checker.check()
 
 
 def verified(residual: Residual) -> Residual:
@@ -49,6 +66,34 @@ class _Checker:
         self.scope: set[Var] = set()
         self.known: set[Cell] | None = set()
         self.checked: set[Op] = set()  # operations whose types are right
+        self.procedures: dict[str, Procedure] = {}  # those that may be called
+
+    def procedure(self, procedure: Procedure) -> None:
+        if procedure.name in self.procedures:
+            self.fail(f"there are two procedures {procedure.name}")
+        self.bound, self.scope, self.known = set(), set(), set(procedure.cells)
+        for variable in procedure.inputs:
+            self.bind(variable, variable.type)
+        self.statements(procedure.body)
+        self.bound, self.scope, self.known = set(), set(), set()
+        self.procedures[procedure.name] = procedure
+
+    def call(self, statement: ir.Call) -> None:
+        found = self.procedures.get(statement.name)
+        if found is None:
+            self.fail(f"unknown procedure {statement.name}")
+            return
+        for value, variable in zip(statement.values, found.inputs, strict=True):
+            self.expr(value, variable.type, f"an input of {found.name}")
+        for cell, own in zip(statement.cells, found.cells, strict=True):
+            self.is_set(cell, f"a call of {found.name}")
+            if cell.type is not own.type:
+                self.fail(f"{cell} is {cell.type}, not {own.type}")
+        used = {b for s in walk(found.body) for b in arrays(s)}
+        if not used <= set(statement.used) or not set(statement.changed) <= set(statement.used):
+            self.fail(f"a call of {found.name} does not tell what it uses")
+        for buffer in statement.used:
+            self.buffer(buffer)
 
     def check(self) -> None:
         residual = self.residual
@@ -213,6 +258,8 @@ class _Checker:
                     self.fail(f"{buffer} is sorted by bits, but not Int64")
                 for bit in (low, high):
                     self.expr(bit, Int64, f"a bit to sort {buffer} by")
+            case ir.Call():
+                self.call(statement)
             case ir.Fail(kind, message, values):
                 self.failure(kind, message, values)
                 self.known = None

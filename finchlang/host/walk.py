@@ -5,19 +5,26 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 from finchlang.host.fold import op
 from finchlang.host.ir import (
     Buffer,
+    Call,
+    Cell,
     Code,
     Expr,
     Fill,
     For,
+    Get,
+    Grow,
     If,
     Let,
     Load,
     Op,
+    Residual,
+    Set,
     Sort,
     SortBits,
     SortBy,
@@ -74,9 +81,15 @@ def rewrite(code: Code, change: Callable[[Stmt], Iterable[Stmt]]) -> Code:
     return rebuild(code, lambda statements: [new for s in statements for new in change(s)])
 
 
+def everything(residual: Residual) -> Iterator[Stmt]:
+    """Every statement of a program, those of its procedures after its own."""
+    for code in (residual.body, *(procedure.body for procedure in residual.procedures)):
+        yield from walk(code)
+
+
 def is_heavy(code: Code) -> bool:
     """Whether one run of `code` may take long: it has a loop, or works on a range."""
-    return any(isinstance(s, (While, For, Fill, Sort, SortBy, SortBits)) for s in walk(code))
+    return any(isinstance(s, (While, For, Fill, Sort, SortBy, SortBits, Call)) for s in walk(code))
 
 
 def touches(statement: Stmt, buffer: Buffer) -> bool:
@@ -96,7 +109,25 @@ def written(statement: Stmt) -> tuple[Buffer, ...]:
             return (buffer,)
         case SortBy(buffer, scratch) | SortBits(buffer, scratch):
             return buffer, scratch
+        case Call():
+            return statement.changed
     return ()
+
+
+def changes(statement: Stmt) -> tuple[Buffer, ...]:
+    """The buffers that `statement` itself writes to or lets grow."""
+    return (statement.buffer,) if isinstance(statement, Grow) else written(statement)
+
+
+def cells_of(code: Code) -> list[Cell]:
+    """The cells that `code` uses, in order."""
+    found: dict[Cell, None] = {}
+    for statement in walk(code):
+        if isinstance(statement, (Get, Set)):
+            found[statement.cell] = None
+        elif isinstance(statement, Call):
+            found |= dict.fromkeys(statement.cells)
+    return list(found)
 
 
 def arrays(statement: Stmt) -> tuple[Buffer, ...]:
@@ -105,6 +136,8 @@ def arrays(statement: Stmt) -> tuple[Buffer, ...]:
         return statement.buffer, statement.scratch, statement.keys
     if isinstance(statement, SortBits):
         return statement.buffer, statement.scratch
+    if isinstance(statement, Call):
+        return statement.used
     buffer = getattr(statement, "buffer", None)
     return () if buffer is None else (buffer,)
 
@@ -123,16 +156,31 @@ def variables(expr: Expr) -> set[Var]:
 def free_variables(code: Code) -> list[Var]:
     """The variables that `code` uses and does not bind, by their names."""
     bound: set[Var] = set()
-    used: set[Var] = set()
+    seen: set[Expr] = set()
+    stack: list[Expr] = []
     for statement in walk(code):
-        for field in fields(statement):
-            part = getattr(statement, field.name)
-            if field.name == "variable":
+        kind: Any = type(statement)
+        for name in _parts(kind):
+            part = getattr(statement, name)
+            if name == "variable":
                 bound.add(part)
-            for expr in part if isinstance(part, tuple) else (part,):
-                if isinstance(expr, Expr):
-                    used |= variables(expr)
+            elif isinstance(part, Expr):
+                stack.append(part)
+            elif isinstance(part, tuple):
+                stack += [expr for expr in part if isinstance(expr, Expr)]
+        while stack:
+            expr = stack.pop()
+            if expr not in seen:
+                seen.add(expr)
+                stack += expr.args if isinstance(expr, Op) else ()
+    used = {expr for expr in seen if isinstance(expr, Var)}
     return sorted(used - bound, key=lambda variable: variable.name)
+
+
+@cache
+def _parts(kind: Any) -> tuple[str, ...]:
+    """The fields of a kind of statement that may have expressions."""
+    return tuple(f.name for f in fields(kind) if "Code" not in f.type)
 
 
 def indirect(code: Code) -> Iterator[Load | Store]:
@@ -147,6 +195,39 @@ def indirect(code: Code) -> Iterator[Load | Store]:
             yield statement
         if isinstance(statement, Load) or (isinstance(statement, Let) and depends(statement.expr)):
             read.add(statement.variable)
+
+
+def substituted(code: Code, values: dict[Any, Any]) -> Code:
+    """`code` with other expressions and cells in place of the variables and cells in `values`, to which
+    this adds what it has found out about expressions. The variables that it binds are told."""
+
+    def new(part: Any) -> Any:
+        if isinstance(part, Op):
+            if part not in values:
+                args = [new(arg) for arg in part.args]
+                is_same = all(map(operator.is_, args, part.args))
+                values[part] = part if is_same else op(part.name, *args, type=part.type)
+            return values[part]
+        match part:
+            case Var() | Cell():
+                return values.get(part, part)
+            case Code():
+                return Code(tuple(map(again, part.statements)))
+            case tuple():
+                return tuple(map(new, part))
+        return part
+
+    def again(statement: Stmt) -> Stmt:
+        changed = {
+            f.name: new(old)
+            for f in fields(statement)
+            if isinstance(old := getattr(statement, f.name), (Expr, Cell, Code, tuple))
+        }
+        if isinstance(statement, Let) and statement.variable.definition is not None:
+            statement.variable.definition = changed["expr"]
+        return replace(statement, **changed)
+
+    return new(code)
 
 
 def instance(statements: Iterable[Stmt], values: dict[Any, Any]) -> list[Stmt]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.host.ir import AnySort, Buffer, Fail, Grow, Residual, Search
+from finchlang.host.ir import AnySort, Buffer, Call, Fail, Grow, Residual, Search
 from finchlang.host.passes.undo_log import UndoLog
-from finchlang.host.walk import walk, written
+from finchlang.host.walk import everything, written
 from finchlang.native.library import procedure_name
 from finchlang.source import Span
 from finchlang.types import Type
@@ -82,7 +82,7 @@ class Layout:
 
 def layout_of(residual: Residual, undo_log: UndoLog = NO_LOG) -> Layout:
     """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
-    statements = tuple(walk(residual.body))
+    statements = [s for s in everything(residual) if not isinstance(s, Call)]
 
     def numbers(found: Iterable[Buffer]) -> tuple[int, ...]:
         chosen = set(found)

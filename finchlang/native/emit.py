@@ -13,6 +13,7 @@ code fast:
 from __future__ import annotations
 
 from finchlang.host import ir
+from finchlang.host.fold import ONE, sub
 from finchlang.host.ir import Code, Const, Residual, Stmt, Store
 from finchlang.host.walk import arrays, indirect, is_heavy, walk
 from finchlang.native import library
@@ -156,6 +157,8 @@ class _Function(Apart):
                 self.emit_search(statement)
             case ir.Sort() | ir.SortBy() | ir.SortBits():
                 self.emit_sort(statement)
+            case ir.Call():
+                self.emit_call(statement)
             case ir.Fail():
                 self.emit_fail(statement)
             case _:
@@ -308,6 +311,9 @@ class _Function(Apart):
     def emit_fill(self, statement: ir.Fill) -> None:
         buffer, value = statement.buffer, statement.value
         first, stop = self.value(statement.start), self.value(statement.stop)
+        if sub(statement.stop, statement.start) is ONE:
+            self.store(buffer, first, self.value(value))
+            return
         content = self.to_memory(buffer.type, self.value(value))
         fill, body, end = self.labels("fill", "body", "end")
         self.choose(self.new(f"icmp slt i64 {first}, {stop}"), fill, end)

@@ -5,13 +5,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from finchlang.host.ir import Buffer, Cell, Const, Expr, Fail, For, Op, Residual, Var, While
-from finchlang.host.walk import is_heavy, walk
-from finchlang.native.abi import layout_of
+from finchlang.host.ir import (
+    Buffer,
+    Call,
+    Cell,
+    Const,
+    Expr,
+    Fail,
+    For,
+    Get,
+    Op,
+    Residual,
+    Set,
+    Var,
+    While,
+)
+from finchlang.host.walk import arrays, everything, is_heavy, walk
+from finchlang.native.abi import Layout, layout_of
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.source import Bug
-from finchlang.types import Bool, Type
+from finchlang.types import Bool, Int64, Type
 
 
 @dataclass(slots=True)
@@ -29,16 +43,22 @@ class Array:
 class FunctionText(ABC):
     """The text of one function being written: instructions, slots, expressions and memory."""
 
-    def __init__(self, module: Module, residual: Residual):
+    def __init__(self, module: Module, residual: Residual, kernel: FunctionText | None = None):
+        """`kernel` is the function whose slots this one works on, if that is another."""
         self.module, self.residual = module, residual
-        self.layout = layout_of(residual)
+        own = [s for s in walk(residual.body) if not isinstance(s, Call)]
+        self.used = {buffer for s in own for buffer in arrays(s)}  # here, not in what is called
+        self.own: set[Cell] = {s.cell for s in own if isinstance(s, (Get, Set))}  # likewise
+        self.homes: dict[Cell, str] = {}  # where cells are when other functions have them
+        self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
         self.failure = self.layout.failure  # where the failure area is in the slots
         self.lines: list[str] = []
         self.locals: list[str] = []
         self.count = 0
         self.block = "start"
-        fails = (s for s in walk(residual.body) if isinstance(s, Fail))
-        self.failures = {id(fail): number for number, fail in enumerate(fails)}
+        fails = (s for s in everything(residual) if isinstance(s, Fail))
+        numbers = {id(fail): number for number, fail in enumerate(fails)} if kernel is None else {}
+        self.failures: dict[int, int] = numbers if kernel is None else kernel.failures
         self.loops: list[For | While] = []  # around the current statement, the outermost first
         self.read: set[Expr] = set()  # what they have read from arrays
         self.exits: set[int] = set()
@@ -50,6 +70,10 @@ class FunctionText(ABC):
             self.arrays[buffer] = Array(self.local(f"[{size} x {memory_type(buffer.type)}]"))
         self.polls = is_heavy(residual.body)
         self.budget = self.local("i64") if self.polls else ""
+        self.counter = Cell("budget", Int64)  # the same as a cell
+        if self.polls:
+            self.cells[self.counter] = self.budget
+            self.own.add(self.counter)
 
     # ---------------------------------------------------------------------- writing instructions
 

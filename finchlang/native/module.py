@@ -29,9 +29,8 @@ class Module:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.metadata = list(METADATA)
-        self.parts: dict[
-            str, str
-        ] = {}  # the texts of other modules that it calls, by their functions
+        self.procedures: set[str] = set()  # the kernel's own, by their names
+        self.parts: dict[str, str] = {}  # texts of other modules, by the functions called here
 
     def declare(self, result: str, name: str, arguments: str, attributes: str = "nounwind") -> None:
         if name not in self.declarations:

@@ -166,7 +166,7 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
     rest: Any = _unfurl_scalars(term, state)
-    sites = _unfurlable(rest)
+    sites = unfurlable(rest)
     if not sites:
         return None if rest is term else (rest, state)
     targets = [n.target for n in walk(term) if isinstance(n, Assign)]
@@ -224,7 +224,7 @@ def _unfurl_site(term: Loop, site: Access, mode: str, state: State) -> tuple[Nod
     return looplet, captured
 
 
-def _unfurlable(term: Loop) -> dict[Node, Access]:
+def unfurlable(term: Loop) -> dict[Node, Access]:
     """The tensors that are accessed at the loop's index, each with its first access."""
     found: dict[Node, Access] = {}
     for access in accesses_in(term.body):

@@ -159,6 +159,7 @@ class Kernel:
             tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
             tuple(cell for bound in self.bounds for cell in bound.outputs),
             host.code(),
+            procedures=host.procedures(),
         )
         return verified(residual)
 

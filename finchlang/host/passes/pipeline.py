@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from finchlang.host.ir import Residual
+from finchlang.host.ir import Procedure, Residual
 from finchlang.host.passes.lanes import take_lanes
 from finchlang.host.passes.privatisation import privatise
 from finchlang.host.passes.scalar_expansion import expand_scalars
@@ -25,8 +26,19 @@ def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
     environment the program is checked before the first and after each; raises Bug as `check`."""
     verified(residual)
     for change in passes:
-        residual = verified(change(residual))
+        procedures = residual.procedures
+        if change in EARLY:
+            procedures = tuple(_changed(p, change, residual) for p in procedures)
+        residual = verified(replace(change(residual), procedures=procedures))
     return residual
+
+
+def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedure:
+    """A procedure as a program of its own after a pass."""
+    own = Residual(
+        procedure.name, residual.buffers, procedure.inputs, procedure.cells, procedure.body
+    )
+    return replace(procedure, body=change(own).body)
 
 
 def lower(residual: Residual) -> tuple[Residual, UndoLog]:

@@ -21,6 +21,7 @@ import numpy as np
 from finchlang.host.fold import ZERO, add, compare, minimum, sub
 from finchlang.host.ir import (
     Buffer,
+    Call,
     Code,
     Const,
     Expr,
@@ -166,7 +167,7 @@ def scattered(residual: Residual) -> list[Buffer]:
                     stored.add(buffer)
                 case Grow(buffer) if in_loop:
                     others.add(buffer)
-                case Sort() | SortBy() | SortBits():
+                case Sort() | SortBy() | SortBits() | Call():
                     others.update(written(statement))
                 case Fill(buffer) if in_loop or not in_branch:  # else it is for memory that is new
                     others.add(buffer)
