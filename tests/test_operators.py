@@ -11,7 +11,8 @@ import pytest
 from kernels import kernel
 
 from finchlang.algebra import OPERATORS, Operator, operator
-from finchlang.denote.operators import MEANINGS, Failed, apply, number
+from finchlang.denote.operators import MEANINGS, apply
+from finchlang.denote.values import Failed, number
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import const
 from finchlang.host.ir import Const, Expr, Var

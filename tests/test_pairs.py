@@ -11,7 +11,8 @@ from kernels import kernel, run_staged
 from test_operators import build, same
 
 from finchlang.algebra import OPERATORS
-from finchlang.denote.operators import apply, number
+from finchlang.denote.operators import apply
+from finchlang.denote.values import number
 from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.syntax import Variable

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.denote.dimensions import Environment
-from finchlang.denote.operators import Number, number
+from finchlang.denote.values import Number, number
 from finchlang.syntax import Node, Variable
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, mirrored_modes

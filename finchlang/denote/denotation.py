@@ -20,8 +20,9 @@ from finchlang.denote.dimensions import (
     unwrap,
 )
 from finchlang.denote.functions import Function, is_needed, of_function, type_of_result
-from finchlang.denote.operators import Failed, Number, apply, convert, number
+from finchlang.denote.operators import apply
 from finchlang.denote.settled import settled
+from finchlang.denote.values import Failed, Number, convert, number
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from finchlang.denote.operators import SPELLINGS, Failed, Number, number, type_error
+from finchlang.denote.operators import SPELLINGS
+from finchlang.denote.values import Failed, Number, number, type_error
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Node, Variable
 from finchlang.types import Type, type_of_dtype

@@ -9,71 +9,15 @@ from __future__ import annotations
 
 import operator as py
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from finchlang.denote.values import Failed, Number, convert, pair, pair_of, type_error, wrap
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
-from finchlang.types import ALIASES, TYPES, Type, type_of_value
-
-
-@dataclass(frozen=True)
-class Number:
-    """A value of an expression; `value` is a NumPy scalar."""
-
-    value: Any
-    is_structural: bool = False
-
-    @property
-    def is_integer(self) -> bool:
-        return self.value.dtype.kind in "iu"
-
-    @property
-    def is_bool(self) -> bool:
-        return self.value.dtype.kind == "b"
-
-
-@dataclass(frozen=True)
-class Failed:
-    """What an operator gives that cannot be computed: an error, if anything needs the value."""
-
-    error: FinchError
-    value: Any  # any of the type that there would be
-
-
-def number(value: Any, type: Type | None = None, is_structural: bool = False) -> Number:
-    """A Python or NumPy number as a value of `type`, or of the type it has."""
-    found = type or type_of_value(value)
-    assert found is not None
-    return Number(_wrap(value, found.dtype), is_structural)
-
-
-def _wrap(value: Any, dtype: np.dtype) -> Any:
-    if dtype.kind in "iu" and not isinstance(value, (float, np.floating)):
-        whole = int(value) & ((1 << 8 * dtype.itemsize) - 1)
-        return np.array(whole, f"u{dtype.itemsize}").view(dtype)[()]
-    return np.array(value, dtype)[()] if dtype.names else dtype.type(value)
-
-
-def convert(value: Any, dtype: np.dtype) -> Any:
-    """A NumPy scalar as another type: floats are cut to integers of the range, NaN to 0."""
-    if dtype.names:
-        return _pair(*(convert(value[name], dtype[name]) for name in dtype.names))
-    if dtype.kind == "b":
-        return np.bool_(value != 0)
-    if dtype.kind in "iu" and value.dtype.kind == "f":
-        limits = np.iinfo(dtype)
-        if np.isnan(value):
-            return dtype.type(0)
-        if float(limits.min) < value < float(limits.max):
-            return dtype.type(int(value))
-        return dtype.type(limits.min if value <= float(limits.min) else limits.max)
-    with np.errstate(all="ignore"):
-        return _wrap(value, dtype)
-
+from finchlang.types import ALIASES, TYPES
 
 # ------------------------------------------------------------------------------- types of operands
 
@@ -82,7 +26,7 @@ def common(*types: np.dtype) -> np.dtype:
     """What operands are brought to: floats win, then width, then unsigned; Bool is the least. Pairs
     are brought to that part by part."""
     if all(t.names for t in types):
-        return _pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
+        return pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
     if any(t.names for t in types):
         raise type_error("a pair is no number")
     return max(
@@ -102,10 +46,6 @@ def _floats(args: Sequence[Any]) -> list[Any]:
     if common(*(a.dtype for a in args)).kind == "f":
         return _together(args)
     return [np.float64(a) for a in args]
-
-
-def type_error(message: str) -> FinchError:
-    return FinchError("type", message)
 
 
 # ------------------------------------------------------------------------------------ the meanings
@@ -128,7 +68,7 @@ def _whole(function: Callable[[int, int], int], floating: Meaning) -> Meaning:
         a, b = _together(args)
         if a.dtype.kind == "f":
             return floating(a, b)
-        return _wrap(function(int(a), int(b)), a.dtype)
+        return wrap(function(int(a), int(b)), a.dtype)
 
     return divide
 
@@ -144,7 +84,7 @@ def _power(a: Any, b: Any) -> Any:
     base = int(a)
     if exponent < 0:  # the whole part of the fraction
         return a.dtype.type(base ** (-exponent % 2) if abs(base) == 1 else 0)
-    return _wrap(pow(base, exponent, 1 << 64), a.dtype)
+    return wrap(pow(base, exponent, 1 << 64), a.dtype)
 
 
 def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
@@ -184,7 +124,7 @@ def _shifted(sign: int) -> Meaning:
             raise type_error("a shift needs integers")
         (a,), count = _together((a,)), sign * int(convert(b, np.dtype(np.int64)))
         value = int(a)
-        return _wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
+        return wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
 
     return shift
 
@@ -198,17 +138,6 @@ def _scaled(a: Any, b: Any) -> Any:
 
 def _rounded(function: Meaning) -> Meaning:
     return lambda a: function(a) if a.dtype.kind == "f" else a
-
-
-def _pair(a: Any, b: Any) -> Any:
-    return np.array((a, b), _pair_of(a.dtype, b.dtype))[()]
-
-
-def _pair_of(a: np.dtype, b: np.dtype) -> np.dtype:
-    """The type of pairs: scalars of two fields."""
-    if a.names or b.names:
-        raise type_error("a pair is of two numbers")
-    return np.dtype([("first", a), ("second", b)], align=True)
 
 
 def _part(name: str) -> Meaning:
@@ -277,7 +206,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     **{(name, 1): _on_floats(getattr(np, name)) for name in _OF_FLOATS},
     **{(name, 2): _on_floats(getattr(np, name)) for name in _OF_TWO_FLOATS},
     ("ldexp", 2): _scaled,
-    ("=>", 2): _pair,
+    ("=>", 2): pair,
     ("first", 1): _part("first"),
     ("last", 1): _part("second"),
     ("minby", 2): _by_first(py.gt),
@@ -314,7 +243,7 @@ def _of_remainder(k: int, x: Any, dtype: np.dtype) -> Any:
 
 
 def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
-    return bool(x == (1 if dtype.kind == "b" else _wrap(-1, dtype)))
+    return bool(x == (1 if dtype.kind == "b" else wrap(-1, dtype)))
 
 
 #: what a structural k-th operand x decides alone, whatever the others are, else None; the
@@ -422,6 +351,8 @@ def _decided(name: str, args: list[Any]) -> Any:
 
 
 def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
+    if isinstance(condition, Failed) and _are_same_structure(then, otherwise):
+        return then
     if condition is MISSING or isinstance(condition, Failed):
         return condition
     if not isinstance(condition, Number) or not condition.is_bool:
@@ -431,6 +362,13 @@ def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
         return chosen
     value = convert(chosen.value, common(chosen.value.dtype, other.value.dtype))
     return Number(value, condition.is_structural and chosen.is_structural)
+
+
+def _are_same_structure(one: Any, other: Any) -> bool:
+    numbers = isinstance(one, Number) and isinstance(other, Number)
+    if not numbers or not one.is_structural or not other.is_structural:
+        return False
+    return one.value.dtype == other.value.dtype and bool(one.value == other.value)
 
 
 def _choose(op: Call, args: list[Any]) -> Any:

@@ -33,6 +33,8 @@ def rewrite_call(node: Call) -> Node | None:
         if is_missing(args[0]):
             return _MISSING
         return typed(args[1] if args[0].value else args[2], node)
+    if row.selects and _is_same(args[1], args[2]):  # whatever the condition is
+        return typed(args[1], node)
     if any(isinstance(a, Literal) for a in args):
         decided = _annihilated(row, node)
         if decided is not None:
@@ -61,6 +63,14 @@ def is_value(node: Node, value: Any, type: Type | None) -> bool:
         return False
     wrapped = type.wrap(value)
     return node.value == wrapped or (node.value != node.value and wrapped != wrapped)
+
+
+def _is_same(one: Node, other: Node) -> bool:
+    """Whether two expressions are literals of the same value and type."""
+    if not isinstance(one, Literal) or not isinstance(other, Literal):
+        return False
+    type = literal_type(one)
+    return type == literal_type(other) and is_value(one, other.value, type)
 
 
 def typed(node: Node, call: Call) -> Node:
