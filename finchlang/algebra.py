@@ -7,6 +7,7 @@ A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parame
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from math import inf, nan
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from finchlang.functions import Staged
 from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
+from finchlang.operation import Operation
 from finchlang.operations import (
     arithmetic,
     bitwise,
@@ -38,9 +40,9 @@ from finchlang.operations import (
     shift,
     sign,
 )
-from finchlang.properties import ByType, Law, Operator, Space, law
+from finchlang.properties import ByType, Law, Operator, Reference, Space, fields_of, law
 from finchlang.source import Bug, FinchError
-from finchlang.syntax import MISSING, Call, Literal, Node, Operation, Variable
+from finchlang.syntax import MISSING, Call, Literal, Node, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.walk import remembered
 
@@ -377,6 +379,19 @@ def operator(node: Node) -> Operator | None:
     return None
 
 
+def referred(reference: Reference | None) -> Operator | None:
+    """The row that a law of another operator names; None if it names none."""
+    if isinstance(reference, str):
+        return OPERATORS.get(reference)
+    return None if reference is None else operator(reference)
+
+
+def named(reference: Reference | None) -> Node:
+    """What stands in the place of the operator of a call."""
+    assert reference is not None
+    return Variable(reference) if isinstance(reference, str) else reference
+
+
 @remembered
 def _row_of(node: Operation) -> Operator:
     return _row(node)
@@ -385,8 +400,12 @@ def _row_of(node: Operation) -> Operator:
 @lru_cache(maxsize=1024)
 def _row(node: Operation) -> Operator:
     """The row of a function of the script; functions of the same content have the same."""
-    count, staged = len(node.parameters), Staged(node, operator)
-    return Operator(node.name, (count, count), _not_built, staged=staged)
+    fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
+    match node.body:
+        case Call(Variable(name), args) if args == parameters:  # an operator by another name
+            return replace(OPERATORS[name], name=node.name, node=node, **fields)
+    count, staged = len(parameters), Staged(node, operator)
+    return Operator(node.name, (count, count), _not_built, staged=staged, node=node, **fields)
 
 
 def _not_built(*args: Expr) -> Expr:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import stat
 from collections.abc import Iterator
 from functools import cache
@@ -29,7 +30,8 @@ class DiskCache:
     def __init__(self, directory: str | Path, limit: int = LIMIT):
         self.directory = Path(directory)
         self.limit = limit
-        self._room: int | None = None  # bytes that may be added before looking at the sizes again
+        # Bytes that may be added before the sizes are looked at again: of many short processes some look.
+        self._room = random.randrange(max(1, limit // 64))
 
     def get(self, key: str) -> bytes | None:
         """What is stored under `key`, or None."""
@@ -61,9 +63,10 @@ class DiskCache:
             os.close(folder)
 
     def _prune(self, folder: int, added: int) -> None:
-        """Keep within the limit; the directory is only looked at after much was added."""
-        if self._room is not None and added <= self._room:
-            self._room -= added
+        """Keep within the limit; the directory is only looked at after much was added, and a full one
+        is emptied by a quarter, as many files take long to look at."""
+        self._room -= added
+        if self._room >= 0:
             return
         files = []
         for entry in os.scandir(folder):
@@ -71,8 +74,9 @@ class DiskCache:
                 found = entry.stat(follow_symlinks=False)
                 files.append((found.st_mtime_ns, found.st_size, entry.name))
         total = sum(size for _, size, _ in files)
+        goal = self.limit if total <= self.limit else self.limit * 3 // 4
         for _, size, name in sorted(files):
-            if total <= self.limit:
+            if total <= goal:
                 break
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder)

@@ -17,6 +17,7 @@ from finchlang.host.fold import FALSE, TRUE, ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.residual import ResidualHost
+from finchlang.operation import Operation
 from finchlang.properties import Operator, called
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
@@ -28,7 +29,6 @@ from finchlang.syntax import (
     Let,
     Literal,
     Node,
-    Operation,
     Range,
     Return,
     Script,

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import isinf
 from typing import Any, Protocol
 
 from finchlang.host.fold import TRUE, conjunction, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
+from finchlang.operation import Case, Operation
 from finchlang.operations import Build
 from finchlang.source import FinchError, Span
-from finchlang.syntax import Node
-from finchlang.types import Bool, Type
+from finchlang.syntax import Literal, Node, Variable
+from finchlang.types import Bool, PairType, Type
 
 ByType = Callable[[Type], Any]
+#: an operator in a law of another: its name in the table, or the node that is it
+Reference = str | Node
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Operator:
     `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a;
     `identity` e: f(a, e) = a and f(e, a) = a, or one of them; `annihilators`: see Law; `overrides`:
     f(a, b) = a for every a but the identity; `repeated`: an operator for doing it n times,
-    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)); `distributes_over`: names of operators g with
+    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)); `distributes_over`: the operators g with
     f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument that this holds for (None: each).
 
     A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
@@ -98,11 +102,11 @@ class Operator:
     identity: Law | None = None
     annihilators: tuple[Law, ...] = ()
     overrides: bool = False
-    repeated: str | None = None
-    distributes_over: Mapping[str, int | None] = field(default_factory=dict)
-    group: str | None = None
-    inverse: str | None = None
-    undone_by: str | None = None
+    repeated: Reference | None = None
+    distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
+    group: Reference | None = None
+    inverse: Reference | None = None
+    undone_by: Reference | None = None
     lazy_missing: bool = False  # handles `missing` itself instead of giving missing
     keeps_old: bool = True  # as a reduction: whether the old value matters
     selects: bool = False  # the first argument decides which of the others is the result
@@ -110,7 +114,14 @@ class Operator:
     first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
     space: Space | None = None
     undefined: Build | None = None  # the condition under which there is no result, but an error
+    cases: Sequence[Case] = ()  # what it is where an argument is known
     staged: Staging | None = None  # a function of the script, which is not built but staged
+    node: Operation | None = None  # the function of the script that this is
+
+    @property
+    def reference(self) -> Reference:
+        """By what laws of other operators name this one."""
+        return self.node or self.name
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
         """The type of the result for arguments of these types. Raises FinchError "type"."""
@@ -132,6 +143,45 @@ class Operator:
 @lru_cache(maxsize=1024)
 def _type_of_result(build: Build, *types: Type) -> Type:
     return build(*(Var("probe", t) for t in types)).type
+
+
+def fields_of(function: Operation) -> dict[str, Any]:
+    """What is declared of a function as fields of its row."""
+    laws = function.laws
+    found: dict[str, Any] = dict.fromkeys(laws.properties, True)
+    found["annihilators"] = tuple(_of_literal(*given) for given in laws.annihilators)
+    if laws.identity is not None:
+        found["identity"] = _of_literal(*laws.identity)
+    if laws.inverse is not None:
+        found |= {"group": function, "inverse": laws.inverse}
+    if laws.distributes:
+        found["distributes_over"] = {_reference(g): at for g, at in laws.distributes}
+    if laws.region is not None:
+        parameters, region = laws.region
+        found["space"] = Space(tuple(p.name for p in parameters), region)  # type: ignore[attr-defined]
+    # what more arguments are known of is more special, and of equals what was said first
+    found["cases"] = sorted(laws.cases, key=lambda case: len(names_of(case)))
+    return {name: value for name, value in found.items() if value}
+
+
+def _of_literal(literal: Literal, at: int | None) -> Law:
+    value = literal.value
+
+    def in_type(type: Type) -> Any:
+        if isinstance(type, PairType) or (value != value or isinf(value)) and not type.is_float:
+            return None
+        wrapped = type.wrap(value)
+        return wrapped if wrapped == value or value != value else None
+
+    return Law(in_type, at)
+
+
+def _reference(node: Node) -> Reference:
+    return node.name if isinstance(node, Variable) else node
+
+
+def names_of(case: Case) -> set[str]:
+    return {p.name for p in case.patterns if isinstance(p, Variable)}
 
 
 # ------------------------------------------------------------------------------------ application

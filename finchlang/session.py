@@ -11,6 +11,7 @@ from typing import Any
 from finchlang.denote.denotation import denote
 from finchlang.host.interface import Host
 from finchlang.native.jit import assembly_text, llvm_text
+from finchlang.operation import Laws
 from finchlang.rules.engine import Applied, Tracer
 from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
@@ -21,6 +22,7 @@ from finchlang.run.kernel import (
     KernelAtSite,
 )
 from finchlang.run.resolved import masked, with_inferred, with_operations
+from finchlang.run.trials import check_laws
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
 from finchlang.script.closing import denoted
@@ -224,7 +226,7 @@ class Session:
                         self._check_values(site, arguments, environment)
                 # others may call kernels meanwhile, and so change what was found
                 if found is None:
-                    site.add(KernelAtSite(site, formats))
+                    site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
                     self._make_ready(found)
         except FinchError as error:
@@ -273,6 +275,8 @@ class Session:
         functions = denoted(self._evaluator.apply, map(environment.get, operations))
         node = with_operations(masked(site.node, bound), operations)
         node = with_inferred(node, site.fills(formats))
+        if any(function.laws != Laws() for function in functions):
+            _with_right_laws(KernelAtSite(site, formats))
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):
             if variable.name not in bound:
@@ -305,3 +309,10 @@ def read_script(path: str | Path) -> str:
         raise FinchError("I/O", f"{path} is not UTF-8 text") from None
     except OSError as error:
         raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
+
+
+def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
+    """A new kernel. Raises FinchError "type" if what is declared of a function it calls is wrong."""
+    if not made.kernel.was_found:  # or its laws were tried when it was compiled
+        check_laws(made.kernel.program)
+    return made

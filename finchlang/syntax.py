@@ -8,7 +8,7 @@ no part in comparison. Children are nodes or tuples of nodes, so one generic wal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.source import Span
 
@@ -145,26 +145,6 @@ class Call(Node):
 
     op: Node
     args: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Node):
-    """A function of the script as an operator of kernels, whole: it stands where an operator does, as
-    `op` of a Call or of an Assign.
-
-    `body` is an expression of the parameters, or a Script whose ways all end in `return`. All other
-    names in it are its own: numbers of the script around it are Literals there, and the functions it
-    calls are Operations, as they were when the kernel was called. `script.closing` makes it.
-    """
-
-    name: str
-    parameters: tuple[str, ...]
-    body: Node
-
-    is_leaf: ClassVar[bool] = True  # the kernel's names are none of its own
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.parameters))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("source",),
     ("types",),
     ("syntax",),
+    ("operation",),
     ("walk",),
     ("ways",),
     ("host",),

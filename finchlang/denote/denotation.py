@@ -23,6 +23,7 @@ from finchlang.denote.functions import Function, is_needed, of_function, type_of
 from finchlang.denote.operators import apply
 from finchlang.denote.settled import settled
 from finchlang.denote.values import Failed, Number, convert, number
+from finchlang.operation import Operation
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,
@@ -40,7 +41,6 @@ from finchlang.syntax import (
     Literal,
     Loop,
     Node,
-    Operation,
     Script,
     Sieve,
     Thaw,
@@ -52,7 +52,7 @@ from finchlang.walk import mentions, walk
 
 
 def denote(
-    program: Node, bindings: dict[str, Any], functions: Mapping[Node, Function] | None = None
+    program: Node, bindings: dict[str, Any], functions: Mapping[Operation, Function] | None = None
 ) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
@@ -91,7 +91,7 @@ class Denotation:
         arrays: dict[str, DenseArray],
         program: Node,
         env: Environment,
-        functions: Mapping[Node, Function],
+        functions: Mapping[Operation, Function],
     ):
         self.arrays, self.functions = arrays, functions
         self.is_idle = False  # whether the value of what is being looked at is not needed

@@ -8,19 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from finchlang.algebra import FAMILIES, OPERATORS
+from finchlang.operation import Operation
 from finchlang.source import Note, Span
-from finchlang.syntax import (
-    EMPTY,
-    OF_TENSORS,
-    Access,
-    Call,
-    Extent,
-    Index,
-    Literal,
-    Node,
-    Operation,
-    Variable,
-)
+from finchlang.syntax import EMPTY, OF_TENSORS, Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS

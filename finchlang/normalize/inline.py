@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from finchlang.algebra import operator
 from finchlang.normalize.context import Context, may_be_missing
-from finchlang.syntax import Call, Node, Operation, Script, Variable, is_missing
+from finchlang.operation import Laws, Operation
+from finchlang.syntax import Call, Node, Script, Variable, is_missing
 from finchlang.walk import accesses, rewrite_bottom_up, substitute, walk
 
 #: an expression of more parts than these stays a call: one of a call of a call grows with each
@@ -23,6 +24,8 @@ def has_functions(program: Node) -> bool:
 
 def _inlined(node: Node) -> Node:
     if not isinstance(node, Call) or not isinstance(node.op, Operation):
+        return node
+    if node.op.laws != Laws():  # which its body need not show
         return node
     body, parameters = rewrite_bottom_up(_inlined, node.op.body), node.op.parameters
     if isinstance(body, Script):

@@ -15,6 +15,7 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
+from finchlang.operation import Operation
 from finchlang.properties import wrong_count
 from finchlang.source import FinchError
 from finchlang.syntax import (
@@ -34,7 +35,6 @@ from finchlang.syntax import (
     Loop,
     Mode,
     Node,
-    Operation,
     Sieve,
     Thaw,
     Typed,

@@ -139,7 +139,16 @@ class Analysis:
         return None if unheard_of else found
 
     def _outcome(self, node: Call, chosen: tuple[Outcome, ...]) -> Outcome:
-        """What Simplify makes of a call with literals for some of its arguments."""
+        """The literal that a call is with literals for some of its arguments, if it is one."""
+        result, is_known = self._simplified(node, chosen)
+        if not isinstance(result, Literal):
+            return None
+        if not is_known or any(o is not None and o.value is MISSING for o in chosen):
+            self._settled.add(id(node))
+        return result
+
+    def _simplified(self, node: Call, chosen: tuple[Outcome, ...]) -> tuple[Node, bool]:
+        """What Simplify makes of a call with literals for some of its arguments, and whether all are."""
         unknown: list[tuple[Node, Value]] = []  # (the hash of an operand would walk all of it)
         args: list[Node] = []
         for arg, outcome in zip(node.args, chosen, strict=True):
@@ -153,21 +162,24 @@ class Analysis:
                 found = Value(Var("any", type))
                 unknown.append((arg, found))
             args.append(found)
-        result = simplify(Call(node.op, tuple(args), span=node.span))
-        if not isinstance(result, Literal):
-            return None
-        if unknown or any(o is not None and o.value is MISSING for o in chosen):
-            self._settled.add(id(node))
-        return result
+        return simplify(Call(node.op, tuple(args), span=node.span)), not unknown
 
     def is_decided(self, node: Node) -> bool:
-        """Whether one argument of a call decides it, where that is what it is otherwise."""
+        """Whether one argument of a call decides it, where that is what it is otherwise; or, of a
+        function of the script, makes it something that is cheaper."""
         if not isinstance(node, Call) or self.cases(node) is None:
             return False
         rest = [found.otherwise for found in map(self.cases, node.args) if found is not None]
         unknown: list[Outcome] = [None] * len(rest)
         alone = ((*unknown[:k], z, *unknown[k + 1 :]) for k, z in enumerate(rest) if z is not None)
-        return len(rest) > 1 and any(self._outcome(node, a) is not None for a in alone)
+        return len(rest) > 1 and any(self._is_settled(node, a) for a in alone)
+
+    def _is_settled(self, node: Call, chosen: tuple[Outcome, ...]) -> bool:
+        row = operator(node.op)
+        if row is None or row.staged is None:
+            return self._outcome(node, chosen) is not None
+        result = self._simplified(node, chosen)[0]
+        return not isinstance(result, Call) or result.op != node.op
 
     def evaluated(self, node: Node, values: Callable[[Access], Node]) -> Node:
         """An expression whose operands are given by `values`, as they are in each case: equal to

@@ -8,9 +8,17 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
-from finchlang.algebra import OPERATORS, PAIR, Law, Operator, literal_type, operator
+from finchlang.algebra import (
+    PAIR,
+    Law,
+    Operator,
+    Reference,
+    literal_type,
+    named,
+    operator,
+    referred,
+)
 from finchlang.host.fold import const
-from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable, is_missing
@@ -44,7 +52,7 @@ def rewrite_call(node: Call) -> Node | None:
         shorter = _without_identity(row, node) or _overridden(row, node)
         if shorter is not None:
             return shorter
-    return _restructured(row, node)
+    return _special(row, node) or _restructured(row, node)
 
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
@@ -171,6 +179,22 @@ def _overridden(row: Operator, node: Call) -> Node | None:
     return None if is_value(first, unit, operands) else typed(first, node)
 
 
+def _special(row: Operator, node: Call) -> Node | None:
+    """What a call is where some of its arguments are known, by the first of the row's cases."""
+    operands = _operand_type(node) if row.cases else None
+    for case in row.cases:
+        bound: dict[str, Node] = {}
+        for pattern, arg in zip(case.patterns, node.args, strict=True):
+            if isinstance(pattern, Literal):
+                if not is_value(arg, pattern.value, operands):
+                    break
+            elif bound.setdefault(pattern.name, arg) != arg:  # type: ignore[attr-defined]
+                break
+        else:
+            return typed(Call(case.result, tuple(bound.values()), span=node.span), node)
+    return None
+
+
 # --------------------------------------------------------------------------- laws of several calls
 
 
@@ -185,7 +209,14 @@ def _restructured(row: Operator, node: Call) -> Node | None:
         return None
     if row.idempotent and args[0] == args[1]:
         return typed(args[0], node)
-    for step in (_without_repetition, _joined, _inverse_of_second, _inverse_outwards, _merged):
+    for step in (
+        _without_repetition,
+        _cancelled,
+        _joined,
+        _inverse_of_second,
+        _inverse_outwards,
+        _merged,
+    ):
         better = step(row, node)
         if better is not None:
             return better
@@ -207,8 +238,8 @@ def _undone(row: Operator, node: Call) -> Node | None:
     assert isinstance(inner, Call)
     if row.involution and inner.op == node.op and len(inner.args) == 1:
         return typed(inner.args[0], node) if type_of(inner) == type_of(node) else None
-    group = OPERATORS.get(row.group or "")
-    if group is not None and group.inverse == row.name and is_undoing(inner, group):
+    group = referred(row.group)
+    if group is not None and referred(group.inverse) is row and is_undoing(inner, group):
         return _if_same_type(Call(inner.op, inner.args[::-1], span=node.span), node)
     return None
 
@@ -221,9 +252,20 @@ def is_undoing(node: Node, group: Operator) -> bool:
     return isinstance(node, Call) and len(node.args) == 2 and is_named(node, group.undone_by)
 
 
-def is_named(node: Call, name: str | None) -> bool:
+def is_named(node: Call, reference: Reference | None) -> bool:
     row = operator(node.op)
-    return row is not None and row.name == name
+    return row is not None and row is referred(reference)
+
+
+def _cancelled(row: Operator, node: Call) -> Node | None:
+    """g(a, n(a)) = e, of integers."""
+    type = type_of(node)
+    if row.inverse is None or row.identity is None or type is None or not type.is_integer:
+        return None
+    for one, other in (node.args, node.args[::-1]):
+        if is_inverse(other, row) and other.args[0] == one and _is_exact(other, node):  # type: ignore
+            return Literal(type.wrap(row.identity.value(type)), type.name)
+    return None
 
 
 def _if_same_type(new: Node, old: Node) -> Node | None:
@@ -232,7 +274,7 @@ def _if_same_type(new: Node, old: Node) -> Node | None:
 
 def inverse(group: Operator, node: Node) -> Call:
     assert group.inverse is not None
-    return Call(Variable(group.inverse), (node,), span=node.span)
+    return Call(named(group.inverse), (node,), span=node.span)
 
 
 def _is_exact(undone: Node, call: Call) -> bool:
@@ -243,12 +285,12 @@ def _is_exact(undone: Node, call: Call) -> bool:
 
 def _joined(row: Operator, node: Call) -> Node | None:
     """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b); of integers d(a, a) = e."""
-    group = OPERATORS.get(row.group or "")
+    group = referred(row.group)
     if group is None or group.undone_by is None:
         return None
     a, b = node.args
     undoing = is_undoing(node, group)
-    other = Variable(group.name if undoing else group.undone_by)
+    other = named(group.reference if undoing else group.undone_by)
     if is_inverse(b, group) and _is_exact(b, node):
         return _if_same_type(Call(other, (a, *b.args), span=node.span), node)  # type: ignore
     if not undoing and is_inverse(a, group) and _is_exact(a, node):
@@ -261,7 +303,7 @@ def _joined(row: Operator, node: Call) -> Node | None:
 
 def _inverse_of_second(row: Operator, node: Call) -> Node | None:
     """d(e, b) = n(b)."""
-    group = OPERATORS.get(row.group or "")
+    group = referred(row.group)
     if group is None or not is_undoing(node, group) or not isinstance(node.args[0], Literal):
         return None
     type = type_of(node)
@@ -274,9 +316,9 @@ def _inverse_of_second(row: Operator, node: Call) -> Node | None:
 
 def _inverse_outwards(row: Operator, node: Call) -> Node | None:
     """f(a, n(b)) = n(f(a, b)) where f distributes over g: inverses meet further out."""
-    for name, at in row.distributes_over.items():
-        group = OPERATORS[name]
-        if group.inverse is None:
+    for reference, at in row.distributes_over.items():
+        group = referred(reference)
+        if group is None or group.inverse is None:
             continue
         for k, arg in enumerate(node.args):
             if at in (None, k + 1) and is_inverse(arg, group) and _is_exact(arg, node):
@@ -292,7 +334,7 @@ def _inverse_outwards(row: Operator, node: Call) -> Node | None:
 
 def _merged(row: Operator, node: Call) -> Node | None:
     """A literal joined with another one of the same nest: g(g(a, 2), 3) = g(a, 5)."""
-    group, (a, b) = OPERATORS.get(row.group or row.name), node.args
+    group, (a, b) = referred(row.group or row.reference), node.args
     if group is None or not (group.associative and group.commutative):
         return None
     if not isinstance(a, Literal) and not isinstance(b, Literal):
@@ -317,7 +359,7 @@ def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node |
         inner = less and _absorbed(group, node.args[0], less, type)
         return inner and inverse(group, inner)
     undoing = is_undoing(node, group)
-    if len(node.args) != 2 or not (undoing or is_named(node, group.name)):
+    if len(node.args) != 2 or not (undoing or operator(node.op) is group):
         return None
     for k, (arg, other) in enumerate((node.args, node.args[::-1])):
         if type_of(other) != type and not isinstance(other, Literal):
@@ -339,9 +381,9 @@ def _inverted(group: Operator, literal: Literal, type: Type) -> Literal | None:
     """The inverse of a literal, of `type`."""
     if group.inverse is None or literal_type(literal) is None:
         return None
-    result = OPERATORS[group.inverse].build(const(type.wrap(literal.value), type))
-    assert isinstance(result, Const)
-    return _finite(result.value, type) if result.type == type else None
+    row = referred(group.inverse)
+    result = row and row.folded([const(type.wrap(literal.value), type)])
+    return _finite(result.value, type) if result and result.type == type else None
 
 
 def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Literal | None:

@@ -16,6 +16,7 @@ from finchlang.host.fold import ONE, TRUE, add, compare, conjunction, const, min
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.normalize.types import type_of
+from finchlang.operation import Operation
 from finchlang.properties import Operator
 from finchlang.rules.engine import Machine, State
 from finchlang.rules.expressions import evaluate
@@ -28,7 +29,6 @@ from finchlang.syntax import (
     Index,
     Loop,
     Node,
-    Operation,
     Thaw,
     Variable,
 )

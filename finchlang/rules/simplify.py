@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import PAIR, operator
+from finchlang.algebra import PAIR, named, operator
 from finchlang.host.fold import ONE, add, compare, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import type_of
@@ -221,7 +221,7 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
             if row is None or row.repeated is None:
                 return None
             step = Call(op, (target, value))
-            product = Call(Variable(row.repeated), (_in_type_of(step, value), times))
+            product = Call(named(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
         case Sieve(condition, body):
             inner = repeat(body, times, once)

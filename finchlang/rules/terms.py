@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.algebra import Operator, operator, referred
 from finchlang.looplets import Lookup, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import resolve
-from finchlang.rules.laws import in_type, inverse, is_inverse, is_named, is_undoing
+from finchlang.rules.laws import in_type, inverse, is_inverse, is_undoing
 from finchlang.syntax import Access, Assign, Call, Literal, Loop, Node, Variable, is_missing
 from finchlang.tensors.level import Fiber
 from finchlang.walk import mentions, walk
@@ -73,11 +73,13 @@ def _sum_of(row: Operator | None) -> Operator | None:
     if n times the same is no multiple, but a power that may overflow."""
     if row is None:
         return None
-    group = row if row.associative and row.commutative else OPERATORS.get(row.group or "")
-    if group is None or row.name not in (group.name, group.undone_by):
+    group = row if row.associative and row.commutative else referred(row.group)
+    if group is None or row not in (group, referred(group.undone_by)):
         return None
-    multiple = OPERATORS.get(row.repeated or "")
-    is_safe = row.idempotent or (multiple is not None and group.name in multiple.distributes_over)
+    multiple = referred(row.repeated)
+    is_safe = row.idempotent or (
+        multiple is not None and group.reference in multiple.distributes_over
+    )
     return group if is_safe else None
 
 
@@ -99,7 +101,7 @@ def split_terms(
         return None, node
     node = Call(node.op, args, span=node.span)
     undoing = is_undoing(node, group)
-    if undoing or is_named(node, group.name):
+    if undoing or operator(node.op) is group:
         pairs = zip(*(split_terms(a, group, belongs) for a in node.args), strict=True)
         return tuple(_sum(node, group, *pair) for pair in pairs)  # type: ignore[return-value]
     return _distributed(node, group, belongs)
@@ -120,8 +122,8 @@ def _distributed(
     """f(a, g(b, c)) as f(a, b) and f(a, c), if a belongs where b does."""
     row = operator(node.op)
     assert row is not None
-    if group.name in row.distributes_over:
-        at = row.distributes_over[group.name]
+    if group.reference in row.distributes_over:
+        at = row.distributes_over[group.reference]
         for k, factor in enumerate(node.args):
             if at in (None, 2 - k) and belongs(factor):
                 parts = split_terms(node.args[1 - k], group, belongs)

@@ -100,6 +100,7 @@ class Kernel:
         choices = which_rules, workspaces, tuple(sorted(exchanged))
         self._key = cache_key(program, formats, choices, self._cache)
         self._entry = self._key.recall() if self._key is not None else None
+        self.was_found = self._entry is not None  # it was compiled before
         self.signature = self._entry.signature if self._entry is not None else self._signature()
         signature, changed = self.signature, self.signature.changed
         levels = signature.levels(formats)

@@ -8,6 +8,7 @@ from typing import Any
 
 from finchlang.normalize import Context, Format, stages
 from finchlang.normalize.context import RESERVED
+from finchlang.operation import Operation
 from finchlang.rules.spaces import has_gaps, inferred_fill
 from finchlang.run.arguments import (
     ARRAYS,
@@ -31,7 +32,6 @@ from finchlang.syntax import (
     KernelNode,
     Literal,
     Node,
-    Operation,
     Variable,
 )
 from finchlang.tensors.element import Element

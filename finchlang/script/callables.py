@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from finchlang.algebra import OPERATORS
+from finchlang.operation import Laws
 from finchlang.script.builtins import BUILTINS, Builtin
 from finchlang.script.environment import Environment, Scope
 from finchlang.source import FinchError, Span
@@ -21,13 +22,15 @@ from finchlang.types import ALIASES, TYPES
 @dataclass(eq=False)
 class FinchFunction:
     """A function of the script: its scope, the environment it was made in, and its body, ready to
-    run in an environment of that scope. `closed` is what kernels made of it (`closing.Closed`)."""
+    run in an environment of that scope. `closed` is what kernels made of it (`closing.Closed`),
+    `laws` what is declared of it."""
 
     definition: Function
     scope: Scope
     parent: Environment
     body: Callable[[Environment], Any]
     closed: Any = None
+    laws: Laws = Laws()
 
     kind: ClassVar[str] = "a function"
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.operation import Operation
 from finchlang.properties import wrong_count
 from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.script.environment import Environment, Scope, assigned_names
@@ -30,7 +31,6 @@ from finchlang.syntax import (
     Literal,
     Macro,
     Node,
-    Operation,
     Range,
     Return,
     Rows,
@@ -56,7 +56,7 @@ class Closed:
         self,
         operation: Operation,
         uses: tuple[Use, ...],
-        functions: tuple[tuple[Operation, FinchFunction], ...],
+        functions: tuple[tuple[Operation, FinchFunction | Operator], ...],
     ):
         self.operation, self.uses, self.functions = operation, uses, functions
 
@@ -72,13 +72,17 @@ def operation(value: Any) -> Node | None:
     """
     if isinstance(value, FinchFunction):
         return closed(value, ()).operation
+    if isinstance(value, Operator) and value.node is not None:
+        return value.node
     return Variable(value.name) if isinstance(value, (Operator, Type)) else None
 
 
 class Denoted:
     """A function of the script as the denotation has it: run by `apply` of the script's evaluator."""
 
-    def __init__(self, apply: Callable[..., Any], function: FinchFunction, operation: Operation):
+    def __init__(
+        self, apply: Callable[..., Any], function: FinchFunction | Operator, operation: Operation
+    ):
         self._apply, self._function, self._operation = apply, function, operation
 
     def __call__(self, values: Sequence[Any]) -> Any:
@@ -92,10 +96,14 @@ class Denoted:
         return row.result_type(tuple(types))
 
 
-def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Node, Denoted]:
+def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation, Denoted]:
     """The functions among the values, and those that they call, for the denotation."""
-    functions = [value for value in values if isinstance(value, FinchFunction)]
-    found = {pair for function in functions for pair in closed(function, ()).functions}
+    found: set[tuple[Operation, FinchFunction | Operator]] = set()
+    for value in values:
+        if isinstance(value, FinchFunction):
+            found |= {*closed(value, ()).functions}
+        elif isinstance(value, Operator) and value.node is not None:
+            found.add((value.node, value))
     return {operation: Denoted(apply, function, operation) for operation, function in found}
 
 
@@ -106,7 +114,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     if known is not None and known.is_current:
         return known
     closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
-    found = closing.operation()
+    found = replace(closing.operation(), laws=function.laws)
     if known is not None and known.operation == found:
         found = known.operation  # the same object is compared in no time
     made = Closed(found, tuple(closing.uses), (*closing.functions, (found, function)))
@@ -134,7 +142,7 @@ class _Closing:
         self.free: list[str] = []
         self.local: dict[str, tuple[Operation, list[str]]] = {}
         self.uses: list[Use] = []
-        self.functions: list[tuple[Operation, FinchFunction]] = []
+        self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
 
     def operation(self) -> Operation:
         definition, names = self.definition, {n: n for n in self.own}
@@ -371,7 +379,10 @@ class _Closing:
             message = f"`{name}` is {what}, which `{self.name}` cannot call in a kernel"
             raise FinchError("type", message, span, _ALLOWED)
         least, most = row.arity
-        meant = Variable(row.name, span=span)
+        meant: Node = Variable(row.name, span=span)
+        if row.node is not None:  # with laws declared of it
+            meant = replace(row.node, span=span)
+            self.functions.append((row.node, row))
         if row.associative and len(args) > most:
             return reduce(lambda a, b: Call(meant, (a, b), span=node.span), args)
         check_count(name, row.arity, len(args), node.span)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from finchlang.syntax import For, Function, Let, Node, Variable
+from finchlang.syntax import Call, For, Function, Let, Macro, Node, Variable
 from finchlang.walk import children
 
 
@@ -96,6 +96,9 @@ def assigned_names(node: Node) -> set[str]:
             return {name}
         case For(variable, iterable, body):
             return assigned_names(iterable) | (assigned_names(body) - {variable})
+        case Macro("properties" | "case" | "iterate", (target, *_)):
+            declared = target.op if isinstance(target, Call) else target
+            return {declared.name} if isinstance(declared, Variable) else set()
         case Let(targets):
             own = {t.name for t in targets if isinstance(t, Variable)}
             return own | assigned_names(node.value)

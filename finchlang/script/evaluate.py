@@ -12,6 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from finchlang.script.callables import PYTHON_FAULTS, FinchFunction, fault
+from finchlang.script.declarations import (
+    declared,
+    patterns,
+    with_case,
+    with_laws,
+    with_properties,
+    with_region,
+)
 from finchlang.script.environment import Environment, Scope, assigned_names
 from finchlang.script.evaluate_calls import Calls, Leave
 from finchlang.script.evaluate_expressions import Closure, placed
@@ -289,9 +297,31 @@ class Evaluator(Calls):
     # ---------------------------------------------------------------- macros
 
     def macro(self, node: Macro, scope: Scope) -> Closure:
-        return {"time": self.timed, "assert": self.assertion, "__DIR__": self.directory}[node.name](
-            node, scope
-        )
+        others = {"time": self.timed, "assert": self.assertion, "__DIR__": self.directory}
+        return others.get(node.name, self.declaration)(node, scope)
+
+    def declaration(self, node: Macro, scope: Scope) -> Closure:
+        """A law declared of a function, which makes a new one of its name."""
+        first, *others = node.args
+        name = first.op if isinstance(first, Call) else first
+        assert isinstance(name, Variable)
+        function, values = self.variable(name, scope), scope.values_with(name.name)
+
+        def declare(env: Environment) -> None:
+            value = function(env)
+            known = declared(value, name)
+            if not isinstance(first, Call):
+                laws = with_properties(known, tuple(others), lambda n: self.closure(n, scope)(env))
+            elif node.name == "case":
+                definition = Function(name.name, patterns(known, first), others[0], span=node.span)
+                inner = Scope(scope, {*definition.parameters})
+                body = FinchFunction(definition, inner, env, self.closure(others[0], inner))
+                laws = with_case(known, first, body)
+            else:
+                laws = with_region(known, first, others[0])
+            values(env)[name.name] = with_laws(value, known, laws)
+
+        return declare
 
     def timed(self, node: Macro, scope: Scope) -> Closure:
         run = self.closure(node.args[0], scope)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.algebra import OPERATORS, Operator, operator
+from finchlang.algebra import Operator, named, operator, referred
 from finchlang.host.fold import (
     FALSE,
     ONE,
@@ -26,7 +26,7 @@ from finchlang.host.fold import (
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
-from finchlang.syntax import Literal, Node, Variable
+from finchlang.syntax import Literal, Node
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import READ, Dims, Fiber, Storage
@@ -353,6 +353,7 @@ def merging(op: Node) -> Node | None:
     """By which operator two values are combined each of which was made by updates with `op` from its
     identity: `op` itself, or that of its group; None if there is none."""
     row = operator(op)
-    if row is not None and row.group is not None and row.group != row.name:
-        return Variable(row.group) if OPERATORS[row.group].undone_by == row.name else None
+    group = None if row is None else referred(row.group)
+    if group is not None and group is not row:
+        return named(group.reference) if referred(group.undone_by) is row else None
     return op if row is not None and (row.associative or not row.keeps_old) else None

@@ -265,6 +265,22 @@ class Builder(AnnotationBuilder):
     def begin(self, parts: list) -> Node:
         return Script(parts[1].statements, span=self.over(parts))
 
+    def law(self, parts: list) -> Node:
+        self.name(parts[0])
+        given = nodes(parts[1:])
+        return Call(parts[0], given, span=self.over(parts)) if given else parts[0]
+
+    def properties(self, parts: list) -> Node:
+        self.name(parts[1])
+        return Macro("properties", nodes(parts[1:]), span=self.over(parts))
+
+    def law_of_call(self, parts: list) -> Node:
+        word, call, value = parts[0], parts[1], parts[3]
+        if not isinstance(call, Call) or not isinstance(call.op, Variable):
+            hint = f"write `{word} f(x, y) = ...`"
+            raise FinchError("syntax", f"`{word}` is about a call of a function", call.span, hint)
+        return Macro(str(word)[1:], (call, value), span=self.over(parts))
+
     def time(self, parts: list) -> Node:
         return Macro("time", (parts[1],), span=self.over(parts))
 

@@ -12,7 +12,10 @@ from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Literal, Node
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
-SCRIPT_MACROS = ("@finch", "@schedule", "@workspace", "@time", "@assert", "@__DIR__")
+SCRIPT_MACROS = (
+    *("@finch", "@schedule", "@workspace", "@time", "@assert", "@__DIR__"),
+    *("@properties", "@case", "@iterate"),
+)
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
 CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}

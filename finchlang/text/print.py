@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, Switch
+from finchlang.operation import Operation
 from finchlang.syntax import (
     Access,
     Annotated,
@@ -37,7 +38,6 @@ from finchlang.syntax import (
     Macro,
     Mode,
     Node,
-    Operation,
     Parametric,
     Policy,
     Range,
@@ -338,11 +338,32 @@ def _time(node: Macro) -> list[str]:
 def _kernel(node: KernelNode) -> list[str]:
     """A kernel, after the functions that it calls."""
     program = node.program
-    lines = [line for f in _functions(program) for line in _function(f)]
+    lines = [line for f in _functions(program) for line in (*_function(f), *_laws(f))]
     if isinstance(program, Annotated):
         lines += [line for a in program.annotations for line in _lines(a)]
         program = program.program
     return [*lines, *_headed("@finch ", program)]
+
+
+def _laws(function: Operation) -> list[str]:
+    """What is declared of a function."""
+    name, laws, stated, lines = function.name, function.laws, [*function.laws.properties], []
+    for law, given in (
+        *(("identity", given) for given in (laws.identity,) if given),
+        *(("annihilator", given) for given in laws.annihilators),
+        *(("distributes", given) for given in laws.distributes),
+        *(("inverse", (h, None)) for h in (laws.inverse,) if h),
+    ):
+        args = [pretty(given[0]), *([] if given[1] is None else [str(given[1])])]
+        stated.append(f"{law}({', '.join(args)})")
+    if stated:
+        lines.append(f"@properties {name} {' '.join(stated)}")
+    for case in laws.cases:
+        body = case.result.body  # type: ignore[attr-defined]
+        lines += _headed(f"@case {name}({_list(case.patterns)}) = ", body)
+    if laws.region is not None:
+        lines.append(f"@iterate {name}({_list(laws.region[0])}) = {pretty(laws.region[1])}")
+    return lines
 
 
 def _functions(program: Node) -> list[Operation]:
@@ -350,7 +371,11 @@ def _functions(program: Node) -> list[Operation]:
     found: dict[Operation, None] = {}
     for node in walk(program):
         if isinstance(node, Operation):
-            found |= dict.fromkeys((*_functions(node.body), node))
+            laws = node.laws
+            named = [g for g in (*(g for g, _ in laws.distributes), laws.inverse) if g is not None]
+            bodies = [node.body, *(case.result.body for case in laws.cases)]  # type: ignore
+            within = [f for n in (*named, *bodies) for f in _functions(n)]
+            found |= dict.fromkeys((*within, node))
     return list(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra import OPERATORS, Operator, literal_type, operator
+from finchlang.algebra import Operator, literal_type, named, operator, referred
 from finchlang.normalize.context import INIT, ONE, Context, root
 from finchlang.normalize.schedule.nest import (
     Nest,
@@ -110,15 +110,15 @@ class _Division:
         if op == Variable(INIT) and self.found is self.update.value:
             target: Any = self.update.target
             return op, self.context.level(_name(target.tensor)).fill
-        group: Operator | None = OPERATORS[row.group] if row.group else row
+        group: Operator | None = referred(row.group) or row
         assert group is not None
         # as wide as what the result would be reduced in
-        type = type_of(Call(Variable(group.name), (self.update.target, self.found)))
+        type = type_of(Call(named(group.reference), (self.update.target, self.found)))
         unit = group.identity.value(type) if group.identity and type is not None else None
         if not (group.associative and group.commutative) or unit is None:
             raise self.error(f"`{pretty(self.update)}` does not take its operands in any order")
         self.check_distributes(self.update.value, group)
-        return Variable(group.name), typed_literal(unit, type)
+        return named(group.reference), typed_literal(unit, type)
 
     def check_distributes(self, value: Node, group: Operator) -> None:
         """Check that f(a op b) = f(a) op f(b), where f is what stands around the expression."""
@@ -129,7 +129,7 @@ class _Division:
             holds = [any(n is self.found for n in walk(operand)) for operand in operands]
             at = holds.index(True)
             laws = row.distributes_over if row is not None else {}
-            if laws.get(group.name, 0) not in (None, at + 1):
+            if laws.get(group.reference, 0) not in (None, at + 1):
                 message = f"`{pretty(value)}` cannot be divided: what stands around the expression"
                 raise self.error(f"{message} does not distribute over `{group.name}`")
             value = operands[at]

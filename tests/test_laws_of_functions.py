@@ -1,0 +1,98 @@
+"""Laws that scripts declare of functions: wrong ones are told, right ones are not, and rules use them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from finchlang import FinchError, Session
+
+TYPES = ("Int64", "Float64", "Int8", "Int32")
+
+
+def call(text: str, type: str = "Int64") -> np.ndarray:
+    """What the last function that is defined, `f`, gives for two arguments in a kernel."""
+    session = Session()
+    for name, values in (("x", [3, 5]), ("y", [2, 0])):
+        session[name] = np.array(values, type.lower())
+    session["r"] = np.zeros(2)
+    session.run(f"{text}\n@finch for i = _; r[i] = f(x[i], y[i]); end")
+    return session["r"]
+
+
+WRONG = [
+    *(("x + y", f"@properties f identity({k})") for k in range(2, 8)),
+    *(("x * y", f"@properties f identity({k})") for k in range(2, 8)),
+    *(("x + y", f"@properties f annihilator({k})") for k in range(1, 7)),
+    *(("x * y", f"@properties f annihilator({k}, 1)") for k in range(1, 7)),
+    *((f"x - {k} * y", "@properties f commutative") for k in range(2, 12)),
+    *((f"x - {k} * y", "@properties f associative") for k in range(2, 12)),
+    *((f"x - {k} * y", "@properties f idempotent") for k in range(2, 12)),
+    *((f"x - {k} * y", '@properties f distributes("+")') for k in range(1, 11)),
+    *((f"x + y + {k} * x * y", '@properties f identity(0) inverse("-")') for k in range(1, 11)),
+    *((f"x + {k} * y", f"@case f(x, 0) = x + {k}") for k in range(1, 11)),
+    *((f"x + {k} * y", f"@case f(x, x) = {k} * x") for k in range(1, 11)),
+    *((f"max(x, y) + {k}", "@properties f idempotent") for k in range(1, 9)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("type", ("Int64", "Float64"))
+@pytest.mark.parametrize("body, law", WRONG)
+def test_wrong_laws_are_told(body: str, law: str, type: str) -> None:
+    with pytest.raises(FinchError, match=r"`f` is not .* with ") as found:
+        call(f"f(x, y) = {body}\n{law}", type)
+    assert found.value.kind == "type"
+
+
+RIGHT = (
+    ("x + y", "commutative associative identity(0)"),
+    ("x * y", 'commutative associative identity(1) annihilator(0) distributes("+")'),
+    ("x - y", "identity(0, 2)"),
+    ("max(x, y)", "commutative associative idempotent distributes(min)"),
+    ("x + y", 'identity(0) inverse("-") commutative associative'),
+    ("min(x, y)", "idempotent associative"),
+)
+
+
+@pytest.mark.parametrize("type", TYPES)
+@pytest.mark.parametrize("body, laws", RIGHT)
+def test_right_laws_are_not(body: str, laws: str, type: str) -> None:
+    plain = call(f"f(x, y) = {body}", type)
+    assert np.array_equal(call(f"f(x, y) = {body}\n@properties f {laws}", type), plain)
+
+
+def test_a_law_of_all_values_of_8_bits() -> None:
+    body = "x == Int8(77) && y == Int8(-3) ? x : y == Int8(77) && x == Int8(-3) ? y : Int8(0)"
+    assert call(f"f(x, y) = {body}\n@properties f commutative", "Int8") is not None
+    body = body.replace("? y :", "? x :")
+    with pytest.raises(FinchError, match="commutative"):
+        call(f"f(x, y) = {body}\n@properties f commutative", "Int8")
+
+
+def test_a_function_that_does_not_end_for_all() -> None:
+    text = "function f(x, y)\nwhile x != 77\nx = x + 1\nend\nreturn x + y\nend\n"
+    assert call(f"{text}@case f(77, y) = 77 + y").tolist() == [79, 77]
+
+
+def steps(laws: str) -> int:
+    """The steps of g over two lists without an entry in common."""
+    taken: list[int] = []
+    session = Session("interpret")
+    session.observer.finished = lambda event, steps: taken.append(sum(steps.values()))
+    body = "while y != 0\nx, y = y, x % y\nend\nreturn abs(x)"
+    session.run(f"function g(x, y)\n{body}\nend\n{laws}")
+    values = np.zeros((2, 60), int)
+    values[0, ::3], values[1, 1::3] = 6765, 4181
+    session["A"], session["B"] = values
+    session["r"] = np.zeros(60, int)
+    session.run(
+        "a = Tensor(SparseList(Element(0)), A)\nb = Tensor(SparseList(Element(0)), B)\n"
+        "@finch for i = _; r[i] = g(a[i], b[i]); end"
+    )
+    assert np.array_equal(session["r"], values[0] + values[1])
+    return taken[-1]
+
+
+def test_a_case_is_computed_in_place_of_the_function() -> None:
+    cases = "@case g(x, 0) = abs(x)\n@case g(0, y) = abs(y)"
+    assert steps(cases) < 0.9 * steps("")
