@@ -18,6 +18,7 @@ from finchlang.host.ir import Expr
 from finchlang.normalize.types import type_of
 from finchlang.operation import Operation
 from finchlang.properties import Operator
+from finchlang.rules.cases import disjunction
 from finchlang.rules.engine import Machine, State
 from finchlang.rules.expressions import evaluate
 from finchlang.syntax import (
@@ -79,20 +80,26 @@ def _is_place(found: object) -> bool:
 
 def _final(row: Operator, assigns: list[Assign], own: Type) -> Callable[[Expr], Expr] | None:
     """When no update changes a value of type `own`; None if that never is, or is not to be expected. Of
-    floats the laws are about structure only, and do not hold beside NaN."""
+    floats the laws of the table are about structure only, and do not hold beside NaN; those that a
+    function of the script declares are taken at their word."""
     if row.overrides and row.identity is not None and not row.lazy_missing:
         unit = own.wrap(row.identity.value(own))
         return lambda value: compare("ne", value, const(unit, own))
-    laws = [law for law in row.annihilators if law.is_about(1) and law.result is None]
-    if own.is_float or own.kind == "pair" or len(laws) != 1:
-        return None
-    zero = laws[0].value(own)
-    if zero is None or (own.bits > _NARROW and own.wrap(zero) != 0):
+    if own.kind == "pair" or (own.is_float and row.staged is None):
         return None
     types = {type_of(Call(a.op, (a.target, a.value))) or own for a in assigns}
-    if any(laws[0].value(type) != own.wrap(zero) for type in types):
-        return None  # where it works on a wider type its annihilator may be no value of this one
-    return lambda value: compare("eq", value, const(own.wrap(zero), own))
+    zeros = []
+    for law in row.annihilators:
+        zero = law.value(own)
+        if zero is None or not law.is_about(1) or law.result is not None:
+            continue
+        if row.staged is None and own.bits > _NARROW and own.wrap(zero) != 0:
+            continue
+        if all(law.value(type) == own.wrap(zero) for type in types):
+            zeros.append(own.wrap(zero))  # else it is no value of this type
+    if not zeros:
+        return None
+    return lambda value: disjunction(*(compare("eq", value, const(z, own)) for z in zeros))
 
 
 def _is_pure(body: Node) -> bool:
