@@ -3,6 +3,7 @@ Looplets'23 section 6), under both hosts."""
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -225,3 +226,23 @@ def test_positions_needs_a_single_stepper(memory: Memory) -> None:
         nest.has_positions = True
     found = assert_sums(list(nests), memory)
     assert found.staged["Positions"] == 0
+
+
+@pytest.mark.parametrize("lo, hi", [(1, 9), (3, 9), (4, 5), (2, 2), (7, 3)])
+@pytest.mark.parametrize("operator", ["max", "min"])
+def test_positions_take_in_gaps_once(memory: Memory, operator: str, lo: int, hi: int) -> None:
+    nest = spikes(memory, [2, 4, 5, 9], [1.0, -2.0, 3.0, 4.0])
+    nest.has_positions = True
+    start = -inf if operator == "max" else inf
+    bounds = {"lo": memory.number(lo), "hi": memory.number(hi)}
+    text = f"begin\ns .= {start}\nfor i = lo:hi\ns[] <<{operator}>>= a[i]\nend\nend".replace(
+        "inf", "Inf"
+    )
+    values = {"s": "Scalar(0.0)"}
+    found, base = (
+        run_both(text, [nest.tensor("a")], values, memory, bounds, which)
+        for which in ("all", "paper")
+    )
+    expected = [start, *nest.dense(0)[lo - 1 : hi]]
+    assert found["s"] == base["s"] == (max(expected) if operator == "max" else min(expected))
+    assert found.staged["Positions"] >= 1 and found.steps.total() <= base.steps.total() + 2

@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.host.fold import add, sub
+from finchlang.host.fold import add, compare, sub
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Looplet, Stepper, Stored
+from finchlang.looplets import Lookup, Looplet, Positions, Stepper, Stored
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.dead_workspace import is_nothing
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most, greater, lesser
-from finchlang.syntax import EMPTY, Extent, Index, Loop, Node, Value
+from finchlang.rules.simplify import counts_once, simplify
+from finchlang.syntax import EMPTY, Assign, Extent, Index, Loop, Node, Sieve, Value
+from finchlang.walk import accesses, mentions
 
 
 @rule("Positions", is_derived=True, steps=("Positions",))
@@ -24,15 +26,22 @@ def positions(machine: Machine, term: Node, state: State) -> Step | None:
 
     where p' is the first position at or after a, and q' the first after b. Relies on: the stepper is
     the only looplet besides lookups; between the spikes nothing is left to do (E[fill] simplifies to
-    nothing); positions are in order of their coordinates. Over all the stepper's coordinates no
+    nothing), or an update that counts once (E[fill] is `update`): then sieve(q' - p' <= b - a, update)
+    comes first; positions are in order of their coordinates. Over all the stepper's coordinates no
     coordinate is compared at all."""
     stepper, region = _sole_stepper(term), bounded(term)
     known = None if stepper is None else stepper.positions
-    if stepper is None or known is None or not skips_gaps(machine, term, stepper, known, state):
+    if stepper is None or known is None:
+        return None
+    update = _in_gaps(machine, term, stepper, known, state)
+    if update is None:
         return None
     assert isinstance(term, Loop) and region is not None
-    host = state.host
+    host, (start, stop) = state.host, region
     first, end = _between(region, state, stepper, known)
+    if update != EMPTY:
+        has_gaps = compare("le", sub(end or known.stop, first), sub(stop, start))
+        machine.run(Sieve(Value(has_gaps), update), state.inside())
 
     def once(loop: Loop, q: Expr) -> None:
         i = known.coordinate(host, q)
@@ -91,6 +100,25 @@ def _sole_stepper(term: Node) -> Stepper | None:
 def skips_gaps(machine: Machine, term: Node, looplet: Looplet, known: Stored, state: State) -> bool:
     """Whether between the entries of `looplet` nothing is left to do."""
     return is_nothing(machine, put(term, {id(looplet): known.fill}, consume=True), state)
+
+
+def _in_gaps(
+    machine: Machine, term: Node, stepper: Stepper, known: Positions, state: State
+) -> Node | None:
+    """What is to be done once if there is something between the positions; None if that depends on
+    where it is, or on how often, or on what else the loop does."""
+    if skips_gaps(machine, term, stepper, known, state):
+        return EMPTY
+    assert isinstance(term, Loop)
+    body = term.body
+    if not isinstance(body, Assign) or not counts_once(body) or not known.are_distinct:
+        return None
+    gap = simplify(put(term, {id(stepper): known.fill}, consume=True))
+    tensor = body.target.tensor
+    is_read = any(access.tensor == tensor for access in accesses(body.value))
+    is_placed = mentions(body.target, term.index)
+    is_update = isinstance(gap, Sieve) and isinstance(gap.body, Assign)
+    return gap if is_update and not (is_read or is_placed) else None
 
 
 def _between(

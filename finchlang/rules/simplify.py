@@ -182,11 +182,12 @@ def _settles(body: Node) -> bool:
         and all(isinstance(tensor, Variable) for tensor in written)
         and len(written) == len(operators)
         and sum(use.tensor in written for use in uses) == len(updates)
-        and all(_takes_in(n) for n in updates)
+        and all(counts_once(n) for n in updates)
     )
 
 
-def _takes_in(update: Assign) -> bool:
+def counts_once(update: Assign) -> bool:
+    """Whether it makes no difference how often, and when, a value is taken in."""
     row = operator(update.op)
     return row is not None and row.idempotent and row.associative and row.commutative
 
