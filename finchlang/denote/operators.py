@@ -238,6 +238,10 @@ def _zero_left(k: int, x: Any, dtype: np.dtype) -> Any:
     return 0 if k == 1 and x == 0 else None
 
 
+def _of_quotient(k: int, x: Any, dtype: np.dtype) -> Any:
+    return 0 if (x == 0 if k == 1 else np.isinf(x)) else None
+
+
 def _of_remainder(k: int, x: Any, dtype: np.dtype) -> Any:
     return 0 if (x == 0 if k == 1 else x == 1 and dtype.kind in "iu") else None
 
@@ -250,8 +254,8 @@ def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
 #: operands have a common type
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
-    "/": lambda k, x, t: 0 if (x == 0 if k == 1 else np.isinf(x)) else None,
-    **dict.fromkeys(("div", "fld", "cld", "<<", ">>", "ldexp"), _zero_left),
+    **dict.fromkeys(("/", "div", "fld", "cld"), _of_quotient),
+    **dict.fromkeys(("<<", ">>", "ldexp"), _zero_left),
     **dict.fromkeys(("%", "mod"), _of_remainder),
     "+": lambda k, x, t: x if np.isinf(x) else None,
     "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,
