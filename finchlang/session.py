@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -131,6 +132,7 @@ class Session:
         self.environment.set("ARGS", list(args))
         evaluator = Checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
+        self._evaluator.arrays = _array
         self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
         self._alone: dict[str, CallSite] = {}  # nameless scripts of one kernel, by their text
 
@@ -291,6 +293,11 @@ class Session:
             if value is not argument[VALUE]:
                 environment.set(name, value)
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
+
+
+def _array(*args: Any) -> Any:
+    """What `@array` and `@einsum` make, by `finchlang.array`, which is imported with the first of them."""
+    return importlib.import_module("finchlang.array.statements").made(*args)
 
 
 def yielded(names: tuple[str, ...], environment: Environment) -> Any:

@@ -17,7 +17,7 @@ KEYWORDS = (
 )
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
 MACROS = (
-    *("@finch", "@schedule", "@workspace", "@time", "@assert"),
+    *("@finch", "@schedule", "@workspace", "@array", "@einsum", "@time", "@assert"),
     *("@freeze", "@thaw", "@declare", "@mode", "@__DIR__"),
 )
 

@@ -228,7 +228,7 @@ def script_statements(draw: st.DrawFn, depth: int = 2) -> Node:
     """A statement of a script."""
     expression = script_expressions(4)
     kinds = ["let", "tuple", "update", "expression", "break", "continue", "return", "assert"]
-    deep = ["while", "for", "if", "function", "short", "begin", "kernel", "time"]
+    deep = ["while", "for", "if", "function", "short", "begin", "kernel", "time", "array"]
     kind = draw(st.sampled_from(kinds + deep * (depth > 0)))
     if kind == "expression":
         return draw(expression)
@@ -247,6 +247,9 @@ def script_statements(draw: st.DrawFn, depth: int = 2) -> Node:
         message = draw(st.lists(texts(expression), max_size=1))
         condition = draw(expression.filter(lambda e: not isinstance(e, Group)))
         return Macro("assert", (condition, *message))
+    if kind == "array":
+        value = Macro("array", (draw(expression),))
+        return draw(st.sampled_from([value, Let((draw(variables),), None, value)]))
     if kind == "time":
         return Macro("time", (draw(expression),))
     if kind == "kernel":

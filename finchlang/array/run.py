@@ -4,6 +4,7 @@ and run by a session like any other kernel."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from finchlang.array.expression import Array, Expression, Leaf, Refilled
 from finchlang.array.lower import Lowering, Program, plain
 from finchlang.array.operands import as_expression
 from finchlang.session import Session
+from finchlang.syntax import KernelNode
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
@@ -156,7 +158,12 @@ def compute(*arrays: Any, out: Any = None) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def computed(roots: tuple[Expression, ...], is_dense: bool = False, outs: Any = None) -> list[Any]:
+def computed(
+    roots: tuple[Expression, ...],
+    is_dense: bool = False,
+    outs: Any = None,
+    run_kernel: Callable[[KernelNode, dict[str, Any]], Any] = _session.run_kernel,
+) -> list[Any]:
     """The values of expressions."""
     if outs is not None:
         return _computed_into(roots, outs)
@@ -165,7 +172,7 @@ def computed(roots: tuple[Expression, ...], is_dense: bool = False, outs: Any = 
     if program.dense_of_sparse and not is_dense:
         _check_density(program, found.nodes)
     values = _bound(program, found.nodes)
-    _session.run_kernel(program.kernel, values)
+    run_kernel(program.kernel, values)
     _remember(program, values)
     return [values[name] for name in program.results]
 

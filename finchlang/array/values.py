@@ -92,7 +92,8 @@ def identity_of(op: Any, type: Type) -> Literal:
     if isinstance(start, Pair):
         start = Pair(start.first, 0)
     if start is None:
-        raise TypeError(f"{op} cannot reduce arrays: it has no identity")
+        name = getattr(op, "name", op)
+        raise TypeError(f"`{name}` cannot reduce arrays: it has no identity")
     return typed_literal(type.wrap(start), type)
 
 

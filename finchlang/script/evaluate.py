@@ -65,11 +65,28 @@ class RunKernel(Protocol):
     def __call__(self, kernel: KernelNode, environment: Environment, /) -> Any: ...
 
 
+class MakeArray(Protocol):
+    """Makes the array that `@array` or `@einsum` asks for, where the value of any node of the script is
+    given, as are the names and what runs kernels."""
+
+    def __call__(
+        self,
+        node: Macro,
+        environment: Environment,
+        value: Callable[[Node], Any],
+        run_kernel: RunKernel,
+        /,
+    ) -> Any: ...
+
+
 class Evaluator(Calls):
-    """Evaluates scripts. `run_kernel` does what `@finch` asks for; `output` takes what is printed.
+    """Evaluates scripts. `run_kernel` does what `@finch` asks for, `arrays` what `@array` and `@einsum`
+    do; `output` takes what is printed.
 
     Everything that goes wrong is a FinchError with the place in the script.
     """
+
+    arrays: MakeArray
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
@@ -298,6 +315,7 @@ class Evaluator(Calls):
 
     def macro(self, node: Macro, scope: Scope) -> Closure:
         others = {"time": self.timed, "assert": self.assertion, "__DIR__": self.directory}
+        others |= {"array": self.array, "einsum": self.array}
         return others.get(node.name, self.declaration)(node, scope)
 
     def declaration(self, node: Macro, scope: Scope) -> Closure:
@@ -322,6 +340,14 @@ class Evaluator(Calls):
             values(env)[name.name] = with_laws(value, known, laws)
 
         return declare
+
+    def array(self, node: Macro, scope: Scope) -> Closure:
+        """`@array` and `@einsum`: what `arrays` makes of it."""
+
+        def array(env: Environment) -> Any:
+            return self.arrays(node, env, lambda n: self.closure(n, scope)(env), self.run_kernel)
+
+        return placed(node.span, array)
 
     def timed(self, node: Macro, scope: Scope) -> Closure:
         run = self.closure(node.args[0], scope)

@@ -204,6 +204,9 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
         message = f"{name} is local to this function and has no value yet"
         hint = "what a function assigns to is its own: give it a value first, or pass it in"
         return FinchError("unknown name", message, span, hint)
+    if name[0] == ".":
+        hint = f"write `@array C = A {name} B`"
+        return FinchError("syntax", f"`{name}` stands in `@array` only", span, hint)
     close = difflib.get_close_matches(name, {*env.names(), *PREDEFINED}, 1)
     guess = f"did you mean {close[0]}?" if close else None
     return FinchError("unknown name", f"{name} is not defined", span, guess)

@@ -1,10 +1,22 @@
-"""The annotations before a kernel as nodes: `@workspace` and `@schedule` (Workspaces'24 section 6.1)."""
+"""What stands before a kernel as nodes, `@workspace` and `@schedule` (Workspaces'24 section 6.1), and what
+stands in the place of one, `@einsum`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from finchlang.syntax import Group, Literal, Loop, Node, Policy, Schedule, Variable
+from finchlang.source import Span
+from finchlang.syntax import (
+    Group,
+    Literal,
+    Loop,
+    Macro,
+    Node,
+    Policy,
+    Schedule,
+    Subscript,
+    Variable,
+)
 from finchlang.text.kernel_builder import KernelBuilder, expression, nodes, syntax_error
 from finchlang.walk import walk
 
@@ -65,3 +77,19 @@ class AnnotationBuilder(KernelBuilder):
             else a
             for a in given
         )
+
+
+def einsum_of(indices: tuple[Node, ...], op: Node, value: Node, span: Span | None) -> Macro:
+    """`@einsum`: its indices are the names within brackets, and no names of the script."""
+    accesses = [n for n in walk(value) if isinstance(n, Subscript)]
+    bound: set[str] = set()
+    for index in (*indices, *(i for access in accesses for i in access.indices)):
+        if not isinstance(index, Variable):
+            raise syntax_error("an index of `@einsum` is a name", index.span)
+        bound.add(index.name)
+    names = frozenset(bound)
+    kept = tuple([expression(index, names) for index in indices])
+    for k, index in enumerate(kept):
+        if index in kept[:k]:
+            raise syntax_error(f"the index `{index.name}` is there twice", index.span)
+    return Macro("einsum", (Group(kept), op, expression(value, names)), span=span)

@@ -36,7 +36,7 @@ from finchlang.syntax import (
     Variable,
     While,
 )
-from finchlang.text.annotation_builder import AnnotationBuilder
+from finchlang.text.annotation_builder import AnnotationBuilder, einsum_of
 from finchlang.text.kernel_builder import SPELLINGS, nodes
 from finchlang.text.literals import STRING_PART, closing, escaped, number, pair, typed_literal
 from finchlang.types import named_type
@@ -289,6 +289,26 @@ class Builder(AnnotationBuilder):
         if len(args) == 1 and isinstance(args[0], Group) and len(args[0].items) == 2:
             args = args[0].items  # `@assert(condition, "message")`
         return Macro("assert", args, span=self.over(parts))
+
+    def array(self, parts: list) -> Node:
+        """`@array C = value`, the same as `C = @array value`."""
+        span = self.over(parts)
+        value = Macro("array", (parts[-1],), span=span)
+        if len(parts) == 2:
+            return value
+        self.name(parts[1], "`@array` makes an array of a name: `@array C = A .* B`")
+        return Let((parts[1],), None, value, span=span)
+
+    def einsum(self, parts: list) -> Node:
+        """`@einsum C[i, j] += value`: the target's indices, the operator, and the value as in a kernel."""
+        _, target, *sign, value = parts
+        span = self.over(parts)
+        hint = "`@einsum` makes an array of a name: `@einsum C[i] += A[i, j]`"
+        if not isinstance(target, Subscript):
+            raise FinchError("syntax", "this is no array with its indices", target.span, hint)
+        self.name(target.object, hint)
+        op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
+        return Let((target.object,), None, einsum_of(target.indices, op, value, span), span=span)
 
     def kernel(self, parts: list) -> Node:
         *annotations, finch, program = parts

@@ -13,7 +13,8 @@ from finchlang.syntax import Literal, Node
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 SCRIPT_MACROS = (
-    *("@finch", "@schedule", "@workspace", "@time", "@assert", "@__DIR__"),
+    *("@finch", "@schedule", "@workspace", "@array", "@einsum"),
+    *("@time", "@assert", "@__DIR__"),
     *("@properties", "@case", "@iterate"),
 )
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
@@ -44,7 +45,7 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
         return FinchError("syntax", "a macro's name must follow `@`", span)
     hints = {
         "'": "text is written in double quotes; a transposed tensor is `swizzle(A, 2, 1)`",
-        ".": "there is no member access; elementwise operations are written as loops",
+        ".": "there is no member access; `.*` and the like stand in `@array C = A .* B`",
         "$": "`$` stands in strings only",
     }
     message = f"unknown character `{character}`"

@@ -49,6 +49,7 @@ from finchlang.walk import block, check_depth, walk
 
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
+SPELLINGS |= {f".{sign}": f".{SPELLINGS[sign]}" for sign in "≤≥≠"}
 #: The assignment operators of kernels besides `<<op>>=` (Finch'25 Fig 8a has `<<op>>=` alone).
 ASSIGNMENTS = {
     "=": "initwrite",
@@ -331,6 +332,9 @@ def expression(node: Node, bound: frozenset[str]) -> Any:
             known = named_type(args[0].name) if args and isinstance(args[0], Variable) else None
             if known is not None:
                 return expression(_of_type(node, known), bound)
+            if isinstance(op, Variable) and op.name[0] == ".":
+                hint = f"write `{op.name[1:]}` of elements, or `@array` outside of kernels"
+                raise syntax_error(f"`{op.name}` is of whole arrays", node.span, hint)
             _check_modifier(op, args, node)
             is_window = op == Variable("window")
             args = tuple(_extent(a, bound, is_window) for a in args)

@@ -72,6 +72,8 @@ INFIX = {
     **dict.fromkeys(("<<", ">>"), SHIFT),
     "^": POWER,
 }
+INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
+INFIX |= {".÷": PRODUCT, ".⊻": SUM}
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
@@ -152,13 +154,14 @@ def _call(node: Call) -> tuple[str, int]:
 
 
 def _is_power(node: Any) -> bool:
-    return isinstance(node, Call) and node.op == Variable("^") and len(node.args) == 2
+    signs = (Variable("^"), Variable(".^"))
+    return isinstance(node, Call) and node.op in signs and len(node.args) == 2
 
 
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     level = INFIX[name]
-    if name == "^":  # right to left, and a number may be its base but not a negative one
-        return f"{_expression(args[0], ATOM)}^{_expression(args[1], PREFIX)}", POWER
+    if name in ("^", ".^"):  # right to left, and a number may be its base but not a negative one
+        return f"{_expression(args[0], ATOM)}{name}{_expression(args[1], PREFIX)}", POWER
     first = _expression(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
     return f" {name} ".join([first] + [_expression(a, level + 1) for a in args[1:]]), level
 
@@ -307,6 +310,12 @@ def _headed(head: str, value: Any) -> list[str]:
 
 
 def _let(node: Let) -> list[str]:
+    if isinstance(node.value, Macro) and node.value.name == "einsum":
+        indices, op, value = node.value.args
+        assert isinstance(indices, Group)
+        (target,) = node.targets
+        line = Assign(Access(target, indices.items), op, value)
+        return [f"@einsum {_assign(line)[0]}"]
     return _headed(f"{_list(node.targets)} {node.op or ''}= ", node.value)
 
 
