@@ -109,6 +109,10 @@ class Denotation:
             case Block(statements):
                 for k, statement in enumerate(statements):
                     self.run(statement, env, statements[k + 1 :])
+            case Loop(index, Extent(at, stop), body) if (
+                at == stop and self.value(at, env) is MISSING
+            ):
+                self.run(body, env | {index.name: MISSING}, ())
             case Loop(index, _, body):
                 start, stop = self.extent_of(node, env)
                 for i in range(start, stop + 1):

@@ -36,7 +36,7 @@ from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_emp
 from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most
-from finchlang.rules.simplify import repeat
+from finchlang.rules.simplify import repeat, simplify
 from finchlang.syntax import (
     EMPTY,
     Access,
@@ -52,6 +52,7 @@ from finchlang.syntax import (
     Thaw,
     Value,
     Variable,
+    is_missing,
 )
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.tensors.wrappers import capture
@@ -60,8 +61,12 @@ from finchlang.walk import mentions, names, replace, walk
 
 @rule("Extent")
 def extent(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩"""
+    """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
+
+    An index that `missing` binds is left to Simplify."""
     if not isinstance(term, Loop) or bounds(term) is not None or not _is_extent(term.extent):
+        return None
+    if any(map(is_missing, walk(term.extent))) and simplify(term) is not term:
         return None
     start, stop, _ = evaluate_extent(term.extent, state, machine)
     return with_bounds(term, start, stop), state

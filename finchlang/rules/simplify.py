@@ -22,6 +22,7 @@ from finchlang.syntax import (
     Call,
     Declare,
     Define,
+    Extent,
     Freeze,
     Index,
     Literal,
@@ -84,8 +85,10 @@ def _value(node: Value) -> Node | None:
 
 
 def _access(node: Access) -> Node | None:
-    """A literal is the same everywhere."""
-    return node.tensor if isinstance(node.tensor, (Literal, Value)) else None
+    """A literal is the same everywhere; what is at `missing` is missing."""
+    if isinstance(node.tensor, (Literal, Value)):
+        return node.tensor
+    return next((i for i in node.indices if is_missing(i)), None)
 
 
 # ----------------------------------------------------------------------------------- statements
@@ -140,6 +143,9 @@ def _define(node: Define) -> Node | None:
 def _loop(node: Loop) -> Node | None:
     if is_empty(node.body):
         return EMPTY
+    if isinstance(node.extent, Extent) and is_missing(node.extent.start):
+        if node.extent.start == node.extent.stop:  # that binds an index
+            return substitute(node.body, {node.index: node.extent.start})
     region = bounds(node)
     if region is None:
         return None
