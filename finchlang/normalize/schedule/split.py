@@ -19,7 +19,7 @@ from finchlang.syntax import EMPTY, Extent, Literal, Loop, Node, Schedule, Sieve
 
 def split(program: Node, command: Schedule, context: Context) -> Node:
     """`program` with the loop over i divided: i0 counts blocks, i1 counts within one, and the last
-    block ends where the extent does."""
+    block ends where the extent does; no block is longer than that."""
     check_count(command.args, 4, "split(i, i0, i1, 4)", command.span)
     name, outer, inner, by = command.args
     if not isinstance(by, Literal) or type(by.value) is not int or by.value < 1:
@@ -31,9 +31,10 @@ def split(program: Node, command: Schedule, context: Context) -> Node:
         extent = bounds(loop.extent, program)
         i0, i1 = new_index(outer, program, context), new_index(inner, program, context)
         blocks = Extent(ONE, call("cld", length(extent), by), span=loop.extent.span)
+        within = Extent(ONE, call("min", by, length(extent)), span=by.span)
         divided = (
             Loop(i0, blocks, EMPTY, span=loop.span),
-            Loop(i1, Extent(ONE, by, span=by.span), EMPTY, span=loop.span),
+            Loop(i1, within, EMPTY, span=loop.span),
         )
         i = nth(extent, call("+", call("*", call("-", i0, ONE), by), i1))
         guard = Sieve(call("<=", i, extent.stop), EMPTY, span=loop.span)
