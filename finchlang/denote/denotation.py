@@ -109,9 +109,7 @@ class Denotation:
             case Block(statements):
                 for k, statement in enumerate(statements):
                     self.run(statement, env, statements[k + 1 :])
-            case Loop(index, Extent(at, stop), body) if (
-                at == stop and self.value(at, env) is MISSING
-            ):
+            case Loop(index, Extent(at, end), body) if at == end and self.value(at, env) is MISSING:
                 self.run(body, env | {index.name: MISSING}, ())
             case Loop(index, _, body):
                 start, stop = self.extent_of(node, env)

@@ -143,9 +143,9 @@ def _define(node: Define) -> Node | None:
 def _loop(node: Loop) -> Node | None:
     if is_empty(node.body):
         return EMPTY
-    at = node.extent.start if isinstance(node.extent, Extent) else None
-    if at is not None and is_missing(at) and at == node.extent.stop:  # that binds an index
-        return substitute(node.body, {node.index: at})
+    extent = node.extent
+    if isinstance(extent, Extent) and is_missing(extent.start) and is_missing(extent.stop):
+        return substitute(node.body, {node.index: extent.start})  # that binds an index
     region = bounds(node)
     if region is None:
         return None

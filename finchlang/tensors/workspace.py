@@ -30,7 +30,7 @@ from finchlang.syntax import Literal, Node
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import READ, Dims, Fiber, Storage
-from finchlang.tensors.policies import DEFAULTS, POLICIES, Batch, Policy
+from finchlang.tensors.policies import DEFAULTS, POLICIES, Batch, Policy, check_capacity
 from finchlang.types import Float64, Int64, Pair, Type
 
 #: how many places can be numbered
@@ -85,8 +85,7 @@ class Workspace(Coordinates):
         if self.policy and self.policy not in POLICIES:
             hint = f"policies: {', '.join(POLICIES)}"
             raise FinchError("unknown name", f"there is no policy {self.policy}", hint=hint)
-        if self.capacity < 0:
-            raise FinchError("type", f"a capacity is at least 1, not {self.capacity}")
+        check_capacity(self.policy, self.capacity)
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
@@ -159,9 +158,12 @@ class Workspace(Coordinates):
         places = cast(sizes[0], Float64)
         for size in sizes[1:]:
             places = op("mul", places, cast(size, Float64))
+        which = "the policy coord takes any"
+        if self.operator is None and not self.chosen.has_all_places:
+            which = "coord takes any, but cannot merge these updates"
         message = (
             f"the policy {self.chosen.name} cannot number the places of a workspace of "
-            f"{' x '.join('{}' for _ in sizes)}; the policy coord takes any"
+            f"{' x '.join('{}' for _ in sizes)}; {which}"
         )
         too_many = compare("gt", places, const(float(_MOST_PLACES), Float64))
         host.branch(too_many, lambda: host.fail("dimension", message, sizes))

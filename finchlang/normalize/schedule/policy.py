@@ -6,17 +6,21 @@ from __future__ import annotations
 from finchlang.normalize.context import Context, did_you_mean, root
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Node, Policy
-from finchlang.tensors.policies import POLICIES
+from finchlang.tensors.policies import POLICIES, check_capacity
 from finchlang.walk import walk
 
 
 def note_policy(program: Node, annotation: Policy, context: Context) -> None:
     """Note the policy of a workspace, by the name that its tensor has in `program`, or will have. Raises
-    FinchError "unknown name" for a policy that there is not."""
+    FinchError "unknown name" for a policy that there is not, "type" for a capacity of no use to it."""
     if annotation.policy and annotation.policy not in POLICIES:
         hint = did_you_mean(annotation.policy, POLICIES) or f"there are {', '.join(POLICIES)}"
         message = f"there is no policy `{annotation.policy}`"
         raise FinchError("unknown name", message, annotation.span, hint)
+    try:
+        check_capacity(annotation.policy, annotation.capacity)
+    except FinchError as error:
+        raise error.at(annotation.span) from None
     shown = annotation.tensor.name
     names = {root(n.target.tensor) for n in walk(program) if isinstance(n, Assign)}
     name = next((n for n in names if n is not None and context.shown(n) == shown), shown)

@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+from finchlang.source import FinchError
 from finchlang.tensors.policies.bucket import Bucket
 from finchlang.tensors.policies.coord import Coord
 from finchlang.tensors.policies.flags import Flags
 from finchlang.tensors.policies.hash import Hash
 from finchlang.tensors.policies.policy import Batch, Order, Policy
 
-__all__ = ["DEFAULTS", "POLICIES", "Batch", "Order", "Policy"]
+__all__ = ["DEFAULTS", "POLICIES", "Batch", "Order", "Policy", "check_capacity"]
 
 POLICIES: dict[str, Policy] = {p.name: p for p in (Coord(), Hash(), Bucket(), Flags())}
 #: the policy where none is named: if batches can be merged, and if not
 DEFAULTS = ("coord", "hash")
+
+
+def check_capacity(policy: str, capacity: int) -> None:
+    """Raises FinchError "type" for a capacity that is of no use to a policy."""
+    if capacity < 0:
+        raise FinchError("type", f"a capacity is at least 1, not {capacity}")
+    if capacity and policy and POLICIES[policy].has_all_places:
+        message = f"the policy {policy} takes no capacity: it has an entry for every place"
+        raise FinchError("type", message, hint="leave the capacity out")
