@@ -29,6 +29,7 @@ from finchlang.script.check import Checker
 from finchlang.script.closing import denoted
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
+from finchlang.script.python_functions import from_callable
 from finchlang.source import FinchError, Note, Span
 from finchlang.syntax import KernelNode, Node, Yield
 from finchlang.tensors.level import Level
@@ -146,10 +147,10 @@ class Session:
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar (arrays in place); lists
-        of numbers become arrays, None becomes `nothing`. Raises FinchError, of kind "syntax" for what
-        is no name."""
+        of numbers become arrays, None becomes `nothing`, and functions of Python and NumPy are
+        operators. Raises FinchError, of kind "syntax" for what is no name."""
         check_name(name)
-        self.environment.set(name, from_python(value))
+        self.environment.set(name, from_python(from_callable(value)))
 
     def __contains__(self, name: str) -> bool:
         return self.environment.has(name)
