@@ -294,6 +294,15 @@ def test_what_is_refused_at_the_call(function: Callable[..., Any], engine: str) 
     assert session["y"].tolist() == [7, 7, 7]
 
 
+def test_errors_of_pythons_own_functions_stand_at_their_call() -> None:
+    session = Session()
+    session["f"], session["x"], session["y"] = (lambda x: max(x, 0)), np.ones(3), np.ones(3)
+    with pytest.raises(FinchError) as caught:
+        session.run("@finch for i = _; y[i] = f(x[i]); end")
+    assert caught.value.span is not None
+    assert caught.value.span.text == "max(x, 0)"
+
+
 def test_a_function_without_a_source() -> None:
     names: dict[str, Any] = {}
     exec("def hidden(x): return x", names)
