@@ -48,7 +48,8 @@ def combine(program: Node, context: Context) -> None:
                 context.shown(_tensor(program, name, context)),
                 name in context.workspaces,
             )
-        context.formats[name] = level.combining(op)
+        context.formats[name] = level = level.combining(op)
+        context.decide("workspaces", f"`{name}` has the {level.described}")
 
 
 def _tensor(program: Node, name: str, context: Context) -> str:

@@ -49,7 +49,8 @@ class Context:
 
     `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
     tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
-    took loops away those which it made and the indices they stand for, `ranges` the extents of these.
+    took loops away those which it made and the indices they stand for, `ranges` the extents of these;
+    `renewed` the user's names of the indices of a second statement that one made.
     """
 
     formats: dict[str, Format]
@@ -70,6 +71,7 @@ class Context:
     policies: dict[str, tuple[str, int]] = field(default_factory=dict)
     derived: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
     ranges: dict[str, Extent] = field(default_factory=dict)
+    renewed: dict[str, str] = field(default_factory=dict)
 
     def reserve(self, program: Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""

@@ -65,12 +65,12 @@ class Coordinates(Level):
         return dims[: len(dims) - self.number]
 
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
-        """The position in the child of entry q."""
-        raise Bug(f"{type(self).__name__} leaves this out")
+        """The position in the child of entry q: q, if the level does not say otherwise."""
+        return q
 
     def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
         """The positions in the child of `entries`."""
-        raise Bug(f"{type(self).__name__} leaves this out")
+        return entries
 
     def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
         """The looplets over the last mode of `fiber`."""
@@ -107,6 +107,13 @@ class Coordinates(Level):
 
     # ------------------------------------------------------------------ storage as arrays
 
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        rows = coordinates.reshape(self.number, -1)
+        arrays, entries, firsts = self.pack_entries(positions, rows, count)
+        return arrays | {"stored": len(firsts)}, entries, len(firsts)
+
     def pack_entries(
         self, positions: np.ndarray, rows: np.ndarray, count: int
     ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
@@ -117,6 +124,9 @@ class Coordinates(Level):
         for name, row in zip(self.names(), rows, strict=True):
             arrays[name] = row[new].astype(self.index.dtype)
         return arrays, np.cumsum(new) - 1, np.flatnonzero(new)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+        return int(storage["ptr"][count])
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: Any

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from finchlang.host.fold import FALSE, ONE, ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
@@ -48,12 +46,6 @@ class SparseCOO(Coordinates, Pointed):
 
     def coordinate_buffers(self, store: Storage) -> tuple[Buffer, ...]:
         return self.buffers(store)
-
-    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
-        return q
-
-    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
-        return entries
 
     def takes(self, other: Level) -> bool:
         return super().takes(other) or (
@@ -146,16 +138,6 @@ class SparseCOO(Coordinates, Pointed):
             host.set(store.stored, add(q, 1))
 
         return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
-
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        rows = coordinates.reshape(self.number, -1)
-        arrays, entries, firsts = self.pack_entries(positions, rows, count)
-        return arrays | {"stored": len(firsts)}, entries, len(firsts)
-
-    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
-        return int(storage["ptr"][count])
 
     def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
         stored = int(storage["ptr"][count])

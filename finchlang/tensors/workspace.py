@@ -6,8 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from finchlang.algebra import Operator, named, operator, referred
 from finchlang.host.fold import (
     FALSE,
@@ -115,6 +113,20 @@ class Workspace(Coordinates):
         return POLICIES[self.policy or DEFAULTS[self.operator is None]]
 
     @property
+    def described(self) -> str:
+        """Its policy and capacity."""
+        policy, capacity = self.chosen, f"a capacity of {self.capacity}"
+        if policy.has_all_places:
+            capacity = "an entry for each place"
+        elif self.operator is None:
+            capacity = "one batch that grows, as updates cannot be merged"
+        elif not self.capacity:
+            capacity = f"batches of {FIRST} entries at first, then by what was new"
+            if not policy.is_lean:
+                capacity = f"batches of half of what is stored, at least {FIRST} entries"
+        return f"policy {policy.name}, {capacity}"
+
+    @property
     def beginning(self) -> Literal:
         """What entries of a batch begin with."""
         row = operator(self.operator) if self.operator is not None else None
@@ -124,12 +136,6 @@ class Workspace(Coordinates):
         if value == self.fill.value:
             return self.fill
         return Literal(value, self.element_type.name)
-
-    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
-        return q
-
-    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
-        return entries
 
     def _batch(self, store: Storage, dims: Dims) -> Batch:
         batch = tuple(store.buffers[f"acc{k + 1}"] for k in range(self.number))
@@ -311,16 +317,6 @@ class Workspace(Coordinates):
         return self.chosen.value(batch, e, dirty), epilogue
 
     # ------------------------------------------------------------------ storage as arrays
-
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        rows = coordinates.reshape(self.number, -1)
-        arrays, entries, firsts = self.pack_entries(positions, rows, count)
-        return arrays | {"stored": len(firsts)}, entries, len(firsts)
-
-    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
-        return int(storage["ptr"][count])
 
     def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
         """Nothing of a batch is in use once it is merged."""

@@ -59,7 +59,10 @@ def pos(program: Node, command: Schedule, context: Context) -> Node:
         raise FinchError("type", "an element like `B[i, k]` is expected here", shown.span)
     level = context.level(name.name)
     if not is_positioned(level):
-        message = f"the entries of {level} have no positions that tell their coordinates"
+        stored = str(level)
+        if tensor := next((t for t, w in context.workspace_of.items() if w == name.name), None):
+            stored = f"`{context.shown(tensor)}`, which is updated in place,"
+        message = f"the entries of {stored} have no positions that tell their coordinates"
         hint = "those of Dense, SparseList and SparseCOO over a leaf have"
         raise FinchError("type", message, shown.span, hint)
 

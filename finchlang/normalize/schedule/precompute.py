@@ -97,9 +97,10 @@ class _Division:
     def index(self, node: Node) -> Index:
         name = index_name(node)
         bound = [n for h in self.nest.headers if isinstance(h, Loop) for n in binds(h)]
-        found = [n for n in bound if self.context.written(n) == name]
+        names = {n: self.context.renewed.get(n, self.context.written(n)) for n in bound}
+        found = [n for n in bound if names[n] == name]
         if len(found) != 1:
-            hint = f"there are {', '.join(f'`{self.context.written(n)}`' for n in bound)}"
+            hint = f"there are {', '.join(f'`{n}`' for n in names.values())}"
             raise FinchError("unknown name", f"there is no index `{name}` here", node.span, hint)
         return Index(found[0], span=node.span)
 
@@ -148,6 +149,8 @@ class _Division:
         cut = self.cut(consumer)
         fresh = [Index(self.context.fresh(i.name), span=i.span) for i in order]
         consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
+        for index, old in zip(fresh, order, strict=True):
+            self.context.renewed[index.name] = self.context.written(old.name)
         for index, extent in zip(fresh, extents, strict=True):
             consumer = Loop(index, extent, consumer, span=span)
         producer: Node = Assign(entry, self.op, self.found, span=self.update.span)
