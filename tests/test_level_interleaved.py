@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +15,7 @@ import pytest
 from level_kernels import result, run, tensor
 
 from finchlang.normalize import normalize
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
@@ -145,3 +152,43 @@ def test_copies_of_cubes_below_dense_levels() -> None:
         np.testing.assert_array_equal(
             result(text, {"C": Tensor(format, 0, 0, 0), "A": given}), cube
         )
+
+
+def transpose_in_the_way(stop: Callable[[], None]) -> None:
+    """`stop` ends a transpose in the midst: then all is as it was."""
+    array, session = random(4000, 2000, seed=1), Session()
+    session["A"], session["C"] = tensor(random(3, 4), LISTS), Tensor(LISTS, 0, 0)
+    session.run(f"@finch begin\n{TRANSPOSE}\nend")  # so that it is compiled
+    session["A"], session["C"] = tensor(array, LISTS), tensor(random(3, 4), LISTS)
+    stop()
+    with pytest.raises((FinchError, KeyboardInterrupt)):
+        session.run(f"@finch begin\n{TRANSPOSE}\nend")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    session["C"].validate()
+    np.testing.assert_array_equal(session["C"].to_numpy(), random(3, 4))
+
+
+@pytest.mark.parametrize("after", [0.0005, 0.002, 0.005])
+def test_an_interrupt_leaves_all_as_it_was(after: float) -> None:
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        transpose_in_the_way(lambda: signal.setitimer(signal.ITIMER_REAL, after))  # type: ignore
+    finally:
+        signal.signal(signal.SIGALRM, old)
+
+
+def exhaust() -> None:
+    def limit() -> None:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + 10_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+    transpose_in_the_way(limit)
+
+
+def test_exhausted_memory_leaves_all_as_it_was() -> None:
+    """In a process of its own, where other tests have not left memory that is free."""
+    code = "import test_level_interleaved; test_level_interleaved.exhaust()"
+    folder = Path(__file__).parent
+    ended = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
