@@ -57,7 +57,11 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
         is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
         return apply("ifelse", is_full, others, apply(op, others, fill))
     fills = apply("-", count, _counted(arg, axes), is_dense=is_dense)
-    return apply(op, others, converted(apply(row.repeated or "", fill, fills), values.type))
+    repeated = converted(apply(row.repeated or "", fill, fills), values.type)
+    if values.type.is_float and not math.isfinite(values.fill.value):  # none of them are not NaN
+        none = apply("==", fills, Constant(typed_literal(0, Int64)), is_dense=is_dense)
+        repeated = apply("ifelse", none, Constant(identity_of(op, values.type)), repeated)
+    return apply(op, others, repeated)
 
 
 def _others(arg: Expression, instead: Literal) -> Expression:
@@ -72,6 +76,9 @@ def _others(arg: Expression, instead: Literal) -> Expression:
 
 
 def _is_other(arg: Expression) -> Expression:
+    fill = arg.values.fill.value
+    if fill != fill:  # NaN
+        return apply("!", apply("isnan", arg))
     return apply("!=", arg, Constant(arg.values.fill))
 
 

@@ -1,0 +1,45 @@
+"""Arrays with odd fills, types and keys, beside NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import finchlang.array as fa
+from finchlang import Session
+
+rng = np.random.default_rng(3)
+
+
+def tensor(x: np.ndarray, fill: str) -> Any:
+    session = Session()
+    session["x"] = x
+    return session.run(f"Tensor(Dense(SparseList(Element({fill}))), x)")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "float64", "uint64", "bool"])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("name", ["argmin", "argmax"])
+def test_places_of_values_of_any_type(name: str, axis: Any, dtype: str) -> None:
+    x = rng.integers(0, 4, (3, 5)).astype(dtype)
+    zero = "false" if dtype == "bool" else f"{fa.asarray(x).node.values.type}(0)"
+    found = getattr(fa, name)(tensor(x, zero), axis=axis)
+    np.testing.assert_array_equal(fa.todense(found), getattr(np, name)(x, axis=axis))
+
+
+@pytest.mark.parametrize("fill", ["NaN", "Inf", "-Inf"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["min", "max", "prod", "sum"])
+def test_reductions_of_fills_that_are_no_numbers(name: str, axis: Any, fill: str) -> None:
+    x = rng.random((4, 5)) + 0.5
+    x[1:, :2] = x[0, 3] = float(fill)
+    found = getattr(fa, name)(tensor(x, fill), axis=axis)
+    np.testing.assert_allclose(fa.todense(found), getattr(np, name)(x, axis=axis))
+
+
+def test_a_new_axis_is_another_program() -> None:
+    x = rng.random((4, 5))
+    for key in [(..., 3), (slice(None), None, 3), (slice(None), 3, None, None)]:
+        np.testing.assert_array_equal(fa.todense(tensor(x, "0.0")[key]), x[key])
