@@ -59,11 +59,12 @@ class _Insertion:
         self.context = context
         self.mended: set[str] = set()  # tensors
         self.with_policy: set[str] = set()
+        self.made: set[str] = set()  # workspaces
 
     def scope(self, node: Node) -> Any:
         statements = node.statements if isinstance(node, Block) else (node,)
-        for n, _ in enumerate(tuple(phases(statements, self.context))):
-            name, start, stop = tuple(phases(statements, self.context))[n]
+        for n, _ in enumerate(self.phases(statements)):
+            name, start, stop = self.phases(statements)[n]
             self.classify(name, statements[start:stop])
             if found := fault(name, statements[start:stop], self.context):
                 mended = self.mend(name, statements[start:stop], found)
@@ -73,6 +74,11 @@ class _Insertion:
             for s in statements
         ]
         return replace(node, statements=tuple(inside)) if isinstance(node, Block) else inside[0]
+
+    def phases(self, statements: tuple[Node, ...]) -> list[tuple[str, int, int]]:
+        """The phases of tensors other than the workspaces that are inserted meanwhile."""
+        found = phases(statements, self.context)
+        return [phase for phase in found if phase[0] not in self.made]
 
     def mend(self, name: str, phase: tuple[Node, ...], found: Fault) -> tuple[Node, ...]:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
@@ -90,6 +96,7 @@ class _Insertion:
                 ):
                     self.tell(made, found)
                     self.mended.add(name)
+                    self.made.add(made.name)
                     return mended
                 context.taken, context.last = names
                 context.choices.discard(made.name)
