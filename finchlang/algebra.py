@@ -401,11 +401,12 @@ def _row_of(node: Operation) -> Operator:
 def _row(node: Operation) -> Operator:
     """The row of a function of the script; functions of the same content have the same."""
     fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
+    count = len(parameters)
+    fields |= {"name": node.name, "arity": (count, count), "node": node}
     match node.body:
         case Call(Variable(name), args) if args == parameters:  # an operator by another name
-            return replace(OPERATORS[name], name=node.name, node=node, **fields)
-    count, staged = len(parameters), Staged(node, operator)
-    return Operator(node.name, (count, count), _not_built, staged=staged, node=node, **fields)
+            return replace(OPERATORS[name], **fields)
+    return Operator(build=_not_built, staged=Staged(node, operator), **fields)
 
 
 def _not_built(*args: Expr) -> Expr:
