@@ -4,9 +4,12 @@ reduction within an expression, is a loop nest of its own."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from finchlang.algebra import operator
 from finchlang.array.expression import (
     Constant,
     Expression,
@@ -18,7 +21,8 @@ from finchlang.array.expression import (
     Spread,
     View,
 )
-from finchlang.array.plan import Nest, Read, loop_order, result_format
+from finchlang.array.nest import Nest, Read
+from finchlang.array.plan import planned, result_format
 from finchlang.array.values import identity_of, op_node, values_of
 from finchlang.syntax import (
     Access,
@@ -35,7 +39,13 @@ from finchlang.syntax import (
     Node,
     Variable,
 )
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.sparse_list import SparseList
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.types import Float64
+from finchlang.walk import accesses, rewrite_bottom_up
 
 ONE = Literal(1)
 #: names of the loops' indices, by the modes of what they go over
@@ -56,6 +66,7 @@ class Program:
     tensors: tuple[tuple[str, Level | Swizzled, int], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
+    decisions: tuple[str, ...]  # what was chosen from, with costs
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
@@ -80,6 +91,8 @@ class Lowering:
         self.sizes: dict[tuple[int, int], str] = {}
         self.tensors: dict[int, tuple[str, Level | Swizzled]] = {}
         self.given: dict[int, Level | Swizzled] = {}
+        self.decisions: list[str] = []
+        self.copies: list[tuple[str, Level | Swizzled]] = []
         self._loops, self.has_sparse = _Loops(), False
 
     # ------------------------------------------------------------------------------ expressions
@@ -93,9 +106,16 @@ class Lowering:
 
     def read(self, name: str, format: Any, indices: tuple[Node, ...]) -> Node:
         """An access of a tensor of the kernel."""
-        self._loops.reads.append(Read(format, tuple(map(_loop_index, indices))))
+        self._loops.reads.append(Read(format, tuple(map(_loop_index, indices)), name=name))
         self._loops.covered |= {index for index in indices if isinstance(index, Index)}
         return Access(Variable(name), indices)
+
+    def read_leaf(self, node: Leaf, indices: tuple[Node, ...]) -> Node:
+        """An access of an operand."""
+        found = self.read(self.operand(node), node.static.format, indices)
+        reads = self._loops.reads
+        reads[-1] = replace(reads[-1], stored=entries_of(node.value))
+        return found
 
     def operand(self, node: Leaf) -> str:
         """The name of an operand."""
@@ -127,10 +147,17 @@ class Lowering:
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # a tensor begins as its fill does
         values = values_of(start, node.values.is_fill)
-        nest = Nest(kept, tuple([own[k] for k in reduced]), values, tuple(self._loops.reads))
-        order = loop_order(nest)
+        extents = dict(zip(own, arg.shape, strict=True))
+        others = tuple([own[k] for k in reduced])
+        reads, is_product = tuple(self._loops.reads), _is_product(value)
+        nest = Nest(kept, others, values, reads, extents, is_product)
+        order, told = planned(nest)
         format = self.given.get(self.number_of(node)) or result_format(nest, order, self.is_dense)
         name = f"t{len(self.tensors)}"
+        if told:
+            self.decisions.append(f"loops of {name}, by steps: {told}")
+        if told:
+            value = self.in_order(value, nest, order)
         body: Node = Assign(Access(Variable(name), kept), op, value)
         for index in reversed(order):
             body = Loop(index, self._extent(arg, own.index(index), index), body)
@@ -138,6 +165,35 @@ class Lowering:
         self.tensors[self.number_of(node)] = name, format
         self._loops = outer
         return name
+
+    def in_order(self, value: Node, nest: Nest, order: list[Index]) -> Node:
+        """A product with copies of the sparse operands that are stored in another order than that of the
+        loops."""
+        for access in list(accesses(value)):
+            found = [
+                r
+                for r in nest.reads
+                if (r.name, r.indices) == (getattr(access.tensor, "name", ""), access.indices)
+            ]
+            if not found:
+                continue
+            (read, *_) = found
+            if not read.is_sparse or read.follows(order) or len(read.own) < len(read.indices):
+                continue
+            own = [index for index in order if index in read.own]
+            level = read.format.level if isinstance(read.format, Swizzled) else read.format
+            copied = _lists(len(own), level.fill)
+            permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
+            is_plain = permutation == tuple(range(1, len(own) + 1))
+            name = f"c{len(self.copies)}"
+            self.copies.append((name, copied if is_plain else Swizzled(copied, permutation)))
+            target = Access(Variable(name), access.indices)
+            body: Node = Assign(target, Variable("initwrite"), access)
+            for index in reversed(read.own):
+                body = Loop(index, Dimensionless(), body)
+            self.statements += [Declare(Variable(name), plain(level.fill)), body]
+            value = _with(value, access, target)
+        return value
 
     def _extent(self, node: Expression, mode: int, index: Index) -> Node:
         """What the operands say, if one is read at this index, else what the node's shape does."""
@@ -156,9 +212,13 @@ class Lowering:
             tuple((name, number) for number, name in self.operands.items()),
             tuple((name, *of) for of, name in self.numbers.items()),
             tuple((name, *of) for of, name in self.sizes.items()),
-            tuple((name, format, number) for number, (name, format) in self.tensors.items()),
+            (
+                *((name, format, -1) for name, format in self.copies),
+                *((name, format, number) for number, (name, format) in self.tensors.items()),
+            ),
             names,
             self._dense_of_sparse(results),
+            tuple(self.decisions),
         )
 
     def _dense_of_sparse(self, results: tuple[Expression, ...]) -> tuple[int, ...]:
@@ -177,6 +237,38 @@ def _loop_index(node: Node) -> Node:
 def _is_dense(format: Level | Swizzled) -> bool:
     level = format.level if isinstance(format, Swizzled) else format
     return all([part.is_leaf or part.is_dense for part in level.levels()])
+
+
+def entries_of(value: Any) -> float:
+    """How many entries an operand stores."""
+    if isinstance(value, np.ndarray):
+        return float(value.size)
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        arrays = (value.body if isinstance(value, SwizzledTensor) else value).memory.arrays
+        return float(arrays[-1].size) if arrays else 1.0
+    return float(getattr(value, "nnz", 1))
+
+
+def _with(node: Node, old: Node, new: Node) -> Node:
+    return rewrite_bottom_up(lambda n: new if n == old else n, node)
+
+
+def _lists(order: int, fill: Literal) -> Level:
+    level: Level = Element(fill)
+    for _ in range(order - 1):
+        level = SparseList(level)
+    return Dense(level)
+
+
+def _is_product(node: Node) -> bool:
+    """Whether an expression is its fill wherever an operand in it is 0."""
+    if not isinstance(node, Call):
+        return isinstance(node, Access)
+    row = operator(node.op)
+    zeros = [] if row is None else [law for law in row.annihilators if law.at is None]
+    return any(law.value(Float64) == 0 and not law.result for law in zeros) and all(
+        map(_is_product, node.args)
+    )
 
 
 def plain(literal: Literal) -> Literal:
@@ -207,7 +299,7 @@ def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
 @lowers(Leaf)
 def _leaf(to: Lowering, node: Leaf, indices: tuple[Node, ...]) -> Node:
     to.has_sparse = to.has_sparse or node.values.is_fill
-    return to.read(to.operand(node), node.static.format, indices)
+    return to.read_leaf(node, indices)
 
 
 @lowers(Number)

@@ -4,9 +4,9 @@ each statement by what it reads."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from finchlang.array.values import Values
+from finchlang.array.cost import MOST, dense_levels, orders_by_cost
+from finchlang.array.nest import Nest, Read
 from finchlang.syntax import Index, Literal, Node
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element
@@ -15,36 +15,22 @@ from finchlang.tensors.scalars import Scalar
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 
-
-@dataclass(frozen=True)
-class Read:
-    """An access of an operand in a statement: its format, and the indices of its modes."""
-
-    format: Level | Swizzled
-    indices: tuple[Node, ...]
-
-    def levels(self) -> list[tuple[Node, Level]]:
-        """The index of each mode with the level that has it, the outermost first."""
-        format = self.format
-        modes = list(range(len(self.indices)))
-        if isinstance(format, Swizzled):
-            modes, format = [p - 1 for p in format.permutation], format.level
-        found: list[tuple[Node, Level]] = []
-        for level in format.levels():
-            for _ in range(level.modes):
-                found.append((self.indices[modes.pop()], level))
-        return found
+#: how many candidates are told of
+SHOWN = 4
 
 
-@dataclass(frozen=True)
-class Nest:
-    """A loop nest to be planned: the indices of the result's modes, those that are reduced, what is
-    known of the values that are stored, and what is read."""
-
-    kept: tuple[Index, ...]
-    reduced: tuple[Index, ...]
-    values: Values
-    reads: tuple[Read, ...]
+def planned(nest: Nest) -> tuple[list[Index], str]:
+    """The loops from the outermost to the innermost, and what was chosen from; of a product that is
+    reduced the cheapest order."""
+    if not nest.is_product or not nest.reduced or len(nest.extents) > MOST:
+        return loop_order(nest), ""
+    candidates = orders_by_cost(nest)
+    told = ", ".join(f"{' '.join(i.name for i in o)}: {cost:.2g}" for cost, o in candidates[:SHOWN])
+    # of orders that cost the same the one that operands are stored in
+    least, usual = candidates[0][0], tuple(loop_order(nest))
+    if any(order == usual and cost <= 1.05 * least for cost, order in candidates):
+        return [*usual], told
+    return [*candidates[0][1]], told
 
 
 def loop_order(nest: Nest) -> list[Index]:
@@ -88,8 +74,10 @@ def result_format(nest: Nest, order: Sequence[Index], is_dense: bool) -> Level |
         return Scalar(nest.values.fill)
     level: Level
     same = None if nest.reduced else _same_format(nest, stored)
-    if is_dense or not nest.values.is_fill or (nest.reduced and len(stored) == 1):
+    if is_dense or not nest.values.is_fill or _is_reduced_to_one(nest, stored):
         level = _nest([True] * len(stored), leaf)
+    elif nest.is_product and nest.reduced:
+        level = _nest(dense_levels(nest, stored), leaf)
     elif same is not None:
         level = _over(same, leaf)
     else:
@@ -97,6 +85,10 @@ def result_format(nest: Nest, order: Sequence[Index], is_dense: bool) -> Level |
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     is_swizzled = permutation != tuple(range(1, len(stored) + 1))
     return Swizzled(level, permutation) if is_swizzled else level
+
+
+def _is_reduced_to_one(nest: Nest, stored: list[Index]) -> bool:
+    return bool(nest.reduced) and len(stored) == 1 and not nest.is_product
 
 
 def _nest(are_dense: list[bool], leaf: Level) -> Level:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf, Refilled
-from finchlang.array.lower import Lowering, Program, plain
+from finchlang.array.expression import Array, Expression, Leaf, Refilled, Spread
+from finchlang.array.lower import Lowering, Program, entries_of, plain
 from finchlang.array.operands import as_expression
 from finchlang.session import Session
 from finchlang.syntax import KernelNode
@@ -49,9 +49,16 @@ class _Nodes:
         entries: dict[Any, int] = {}
         self.roots = tuple([_add(r, self.nodes, self.key, self.numbers, entries) for r in roots])
         self.key.append(self.roots)
+        if any([type(node) is Spread for node in self.nodes]):  # whose loops are planned by counts
+            self.key += [_magnitude(node) for node in self.nodes if type(node) is Leaf]
 
     def number_of(self, node: Expression) -> int:
         return self.numbers[id(node)]
+
+
+def _magnitude(leaf: Leaf) -> tuple[int, ...]:
+    """How large an operand is, and how much it stores, as powers of 2."""
+    return tuple([size.bit_length() for size in (int(entries_of(leaf.value)), *leaf.shape)])
 
 
 def _add(
@@ -275,6 +282,7 @@ def plan(*arrays: Any) -> str:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
     for name, format, _ in program.tensors:
         lines.append(f"{name} = {_made(format, ())}")
+    lines += [f"# {text}" for text in program.decisions]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
     text = "\n".join(lines) + "\n"
     print(text, end="")

@@ -1,0 +1,66 @@
+"""What a loop nest is planned by: the indices of the result, what is reduced, and what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from finchlang.array.values import Values
+from finchlang.syntax import Index, Node
+from finchlang.tensors.level import Level, Swizzled
+
+
+@dataclass(frozen=True)
+class Read:
+    """An access of an operand in a statement: its format, the indices of its modes, and how many
+    entries it stores, of a tensor that the kernel makes as many as it has places."""
+
+    format: Level | Swizzled
+    indices: tuple[Node, ...]
+    stored: float = float("inf")
+    name: str = ""
+
+    def levels(self) -> list[tuple[Node, Level]]:
+        """The index of each mode with the level that has it, the outermost first."""
+        format = self.format
+        modes = list(range(len(self.indices)))
+        if isinstance(format, Swizzled):
+            modes, format = [p - 1 for p in format.permutation], format.level
+        found: list[tuple[Node, Level]] = []
+        for level in format.levels():
+            for _ in range(level.modes):
+                found.append((self.indices[modes.pop()], level))
+        return found
+
+    @property
+    def is_sparse(self) -> bool:
+        is_diagonal = len({*self.own}) < len(self.own)  # which no order suits better
+        some = any(not level.is_dense for _, level in self.levels())
+        return self.stored < float("inf") and some and not is_diagonal
+
+    def is_dense_at(self, index: Index) -> bool:
+        """Whether the level of a mode is dense."""
+        return all(level.is_dense for i, level in self.levels() if i == index)
+
+    def follows(self, order: Sequence[Index]) -> bool:
+        """Whether it is stored in the order of the loops."""
+        return [index for index in order if index in self.own] == self.own
+
+    @property
+    def own(self) -> list[Index]:
+        """The loops' indices among those of its modes, the outermost first."""
+        return [index for index, _ in self.levels() if isinstance(index, Index)]
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A loop nest to be planned: the indices of the result's modes, those that are reduced, what is
+    known of the values that are stored, and what is read; the extents of the loops, and whether it
+    is a product, in which any operand without an entry leaves nothing to do."""
+
+    kept: tuple[Index, ...]
+    reduced: tuple[Index, ...]
+    values: Values
+    reads: tuple[Read, ...]
+    extents: Mapping[Index, int] = field(default_factory=dict)
+    is_product: bool = False

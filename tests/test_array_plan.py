@@ -1,0 +1,80 @@
+"""The planner of arrays: orders of loops and formats of results by how much operands store."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import finchlang.array as xp
+from finchlang import Session
+
+
+def matrix(rows: int, columns: int, entries: int, format: str, seed: int = 0) -> sp.sparray:
+    random = np.random.default_rng(seed)
+    where = random.integers(0, rows, entries), random.integers(0, columns, entries)
+    return sp.coo_array((random.random(entries), where), shape=(rows, columns)).asformat(format)
+
+
+@pytest.mark.parametrize("formats", [*product(("csr", "csc"), repeat=2)], ids="-".join)
+@pytest.mark.parametrize("entries", (300, 6000))
+def test_products_of_matrices(formats: tuple[str, str], entries: int) -> None:
+    a, b = matrix(60, 70, entries, formats[0]), matrix(70, 80, entries, formats[1], 1)
+    result = xp.compute(xp.asarray(a) @ xp.asarray(b))
+    assert np.allclose(xp.todense(result), (a @ b).toarray())
+
+
+@pytest.mark.parametrize("formats", [*product(("csr", "csc"), repeat=2)], ids="-".join)
+def test_a_product_of_sparse_matrices_is_sparse(formats: tuple[str, str]) -> None:
+    a, b = matrix(200_000, 200_000, 1000, formats[0]), matrix(200_000, 200_000, 1000, formats[1], 1)
+    result = xp.compute(xp.asarray(a) @ xp.asarray(b))
+    assert "SparseList" in str(result.format)
+    assert np.isclose(float(xp.compute(xp.sum(result)).value), (a @ b).sum())
+
+
+def loops(text: str) -> list[str]:
+    """The order of the loops around the last assignment of a program."""
+    lines = [line.split() for line in text.splitlines()]
+    last = max(k for k, words in enumerate(lines) if "+=" in words)
+    start = last
+    while lines[start - 1][0] == "for":
+        start -= 1
+    return [words[1] for words in lines[start:last]]
+
+
+@pytest.mark.parametrize("entries, result", ((100_000, "Dense(Dense"), (2000, "Dense(SparseList")))
+def test_the_result_is_as_full_as_is_expected(
+    entries: int, result: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = matrix(2000, 2000, entries, "csr"), matrix(2000, 2000, entries, "csr", 1)
+    text = xp.plan(xp.asarray(a) @ xp.asarray(b))
+    assert result in next(line for line in text.splitlines() if line.startswith("t0"))
+    assert loops(text) == ["i", "k", "j"]  # by rows, as both are stored
+    assert capsys.readouterr().out == text
+    Session().run(text)
+
+
+def test_candidates_are_told_the_cheapest_first() -> None:
+    a, b = matrix(500, 400, 3000, "csr"), matrix(400, 300, 3000, "csc", 1)
+    text = xp.plan(xp.asarray(a) @ xp.asarray(b))
+    (told,) = [line for line in text.splitlines() if line.startswith("#")]
+    found = [part.rsplit(": ", 1) for part in told.split("steps: ")[1].split(", ")]
+    costs = [float(cost) for _, cost in found]
+    assert costs == sorted(costs) and len(costs) > 1
+    assert found[0][0].split() == loops(text)
+
+
+def test_what_is_stored_across_the_order_is_copied_once() -> None:
+    a, b = matrix(500, 400, 3000, "csr"), matrix(400, 300, 3000, "csc", 1)
+    text = xp.plan(xp.asarray(a) @ xp.asarray(b))
+    assert text.count("c0[") == 2
+    c = matrix(400, 300, 3000, "csr", 1)
+    assert "c0" not in xp.plan(xp.asarray(a) @ xp.asarray(c))
+
+
+def test_products_of_three() -> None:
+    a, b, c = (matrix(40, 40, 200, f, k) for k, f in enumerate(("csr", "csc", "csr")))
+    found = xp.compute(xp.einsum("ij,jk,kl->il", *map(xp.asarray, (a, b, c))))
+    assert np.allclose(xp.todense(found), (a @ b @ c).toarray())
