@@ -21,8 +21,9 @@ COPY, SCATTER, SORT = 4.0, 0.5, 6.0
 PLACE = 0.1
 #: nests of more loops than these are planned as their operands are stored
 MOST = 6
-#: a level of a result is dense where at least this part of its places is expected to be stored
-FULL = 0.2
+#: a level of a result is dense where at least this part of its places is expected to be stored; the
+#: innermost, which would store zeros, this part
+FULL, FULL_OF_VALUES = 0.2, 0.5
 #: a result of one mode is dense up to so many places
 SHORT = 1 << 20
 
@@ -133,6 +134,7 @@ def dense_levels(nest: Nest, stored: Sequence[Index]) -> list[bool]:
         return [True]
     for k, index in enumerate(stored):
         now = counts.stored(stored[: k + 1])
-        found.append(now >= FULL * before * nest.extents[index])
+        full = FULL if k < len(stored) - 1 else FULL_OF_VALUES
+        found.append(now >= full * before * nest.extents[index])
         before = now
     return found
