@@ -84,7 +84,9 @@ def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     """A random expression of a shape."""
     if depth == 0:
         return leaf(rng, shape)
-    kind = rng.choice(("one", "two", "two", "two", "where", "reduce", "permute"))
+    kind = rng.choice(
+        ("one", "two", "two", "two", "where", "reduce", "reduce", "permute", "slice", "product")
+    )
     if kind == "two":
         return _binary(rng, shape, depth)
     if kind == "where":
@@ -92,6 +94,10 @@ def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
         return _called("where", args)
     if kind == "reduce" and len(shape) < 3:
         return _reduction(rng, shape, depth)
+    if kind == "slice":
+        return _slice(rng, shape, depth)
+    if kind == "product" and shape:
+        return _product(rng, shape, depth)
     arg = expression(rng, shape, depth - 1)
     if kind == "permute" and np.ndim(arg.numpy) == len(shape):
         back = expression(rng, shape[::-1], depth - 1)
@@ -130,6 +136,36 @@ def _reduction(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     found = rng.choice(REDUCTIONS + (MEANS if arg.is_wide else ()))
     result = _called(found, [arg], axis=axis, keepdims=True)
     return Pair(xp.squeeze(result.ours, axis), np.squeeze(result.numpy, axis), result.text)
+
+
+def _slice(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
+    """A part of a larger array."""
+    steps = [rng.choice((1, 1, 2, -1)) for _ in shape]
+    starts = [rng.randint(0, 1) for _ in shape]
+    larger = tuple(
+        start + max(size - 1, 0) * abs(step) + 1
+        for size, step, start in zip(shape, steps, starts, strict=True)
+    )
+    arg = expression(rng, larger, depth - 1)
+    key = []
+    for size, step, start in zip(shape, steps, starts, strict=True):
+        last = start + (size - 1) * abs(step)
+        ends = (start, start + size * step, step) if step > 0 else (last, None, step)
+        key.append(slice(*ends) if size and not (step < 0 and start) else slice(0, size))
+    if np.shape(arg.numpy) != larger:
+        return arg
+    found, text = arg.numpy[tuple(key)], f"{arg.text}{key}"
+    return Pair(xp.asarray(arg.ours)[tuple(key)], found, text)
+
+
+def _product(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
+    """A matrix product with the last mode of a matrix."""
+    inner = rng.randint(1, 3)
+    a = expression(rng, (*shape[:-1], inner), depth - 1)
+    b = leaf(rng, (inner, shape[-1]))
+    if np.shape(a.numpy) != (*shape[:-1], inner):
+        return a
+    return _called("matmul", [a, b])
 
 
 def check(pair: Pair) -> None:

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import finchlang.array as xp
-from finchlang import Scalar, Session, SwizzledTensor, Tensor
+from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor
 
 CSC = "Dense(SparseList(Element(0.0)))"
 
@@ -134,6 +134,37 @@ def test_dense_results_of_sparse_operands_are_asked_for() -> None:
 def test_what_is_wrong_is_told_at_once(wrong, error: type[Exception]) -> None:
     with pytest.raises(error):
         wrong(Tensor.from_numpy(matrix(), CSC))
+
+
+def test_expressions_may_be_deep() -> None:
+    array = matrix()
+    tensor = Tensor.from_numpy(array, CSC)
+    deep = xp.asarray(tensor)
+    for _ in range(180):
+        deep = deep + tensor
+    assert np.allclose(np.asarray(deep), array * 181)
+    for _ in range(6000):
+        deep = deep + tensor
+    with pytest.raises(FinchError, match="deep"):
+        xp.compute(deep)
+
+
+def test_what_is_used_twice_again_and_again_is_not_written_out() -> None:
+    array = matrix()
+    many = xp.asarray(Tensor.from_numpy(array, CSC))
+    for _ in range(30):
+        many = many + many
+    assert np.allclose(np.asarray(many), array * 2**30)
+
+
+def test_numbers_keep_their_types() -> None:
+    assert xp.asarray(np.int8(3)).dtype == np.int8
+    assert xp.compute(xp.asarray(np.float32(2)) + 1).dtype == np.float32
+
+
+def test_products_of_a_row_and_a_column_major_matrix_are_sparse() -> None:
+    a = sp.csr_array(matrix())
+    assert "SparseList" in str(xp.compute(xp.matmul(a, sp.csc_array(matrix().T))).format)
 
 
 def test_arrays_are_not_imported_with_the_package() -> None:

@@ -41,9 +41,7 @@ def asarray(
         given = np.asarray(obj, None if dtype is None else type_of(dtype).dtype)
         node = as_expression(given)
     if type(node) is Number and format is None:
-        node = Leaf(
-            Scalar(node.values.type.wrap(node.value)), as_expression(Scalar(node.value)).static
-        )
+        node = as_expression(Scalar(typed_literal(node.value, node.values.type)))
     result = Array(node) if dtype is None else astype(Array(node), dtype)
     if format is None and fill_value is None:
         return Array(as_expression(deepcopy(obj))) if copy and type(node) is Leaf else result

@@ -48,6 +48,8 @@ from finchlang.types import Float64
 from finchlang.walk import accesses, rewrite_bottom_up
 
 ONE = Literal(1)
+#: a larger expression than of so many nodes is not written twice
+SHARED = 16
 #: names of the loops' indices, by the modes of what they go over
 _NAMES = "ijklmnop"
 
@@ -93,13 +95,17 @@ class Lowering:
         self.given: dict[int, Level | Swizzled] = {}
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Level | Swizzled]] = []
+        self.shared: set[int] = set()
         self._loops, self.has_sparse = _Loops(), False
 
     # ------------------------------------------------------------------------------ expressions
 
     def value(self, node: Expression, indices: tuple[Node, ...]) -> Node:
         """The element of a node at these indices, one for each of its modes, as an expression."""
-        stored = self.tensors.get(self.number_of(node))
+        number = self.number_of(node)
+        if number in self.shared:
+            self.tensor(node)
+        stored = self.tensors.get(number)
         if stored is not None:
             return self.read(stored[0], stored[1], indices)
         return LOWERINGS[type(node)](self, node, indices)
@@ -143,7 +149,8 @@ class Lowering:
         else:
             arg, reduced, op, start = node, (), Variable("initwrite"), node.values.fill
         own = tuple([Index(_name(k)) for k in range(len(arg.shape))])
-        value = self.value(arg, own)
+        lower = LOWERINGS[type(node)]  # what is stored is not read from itself
+        value = self.value(arg, own) if arg is not node else lower(self, node, own)
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # a tensor begins as its fill does
         values = values_of(start, node.values.is_fill)
@@ -205,7 +212,7 @@ class Lowering:
         self, results: tuple[Expression, ...], given: dict[int, Level | Swizzled]
     ) -> Program:
         """The program that makes these, some of them of `given` formats."""
-        self.given = given
+        self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
         return Program(
             KernelNode(Block(tuple(self.statements))),
@@ -220,6 +227,35 @@ class Lowering:
             self._dense_of_sparse(results),
             tuple(self.decisions),
         )
+
+    def _shared(self, results: tuple[Expression, ...]) -> set[int]:
+        """The nodes that are stored because they are used more than once: expressions of more than
+        SHARED nodes, for which those that are stored count as one."""
+        uses: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        shared: set[int] = set()
+
+        def count(node: Expression) -> None:
+            number = self.number_of(node)
+            uses[number] = uses.get(number, 0) + 1
+            if uses[number] == 1:
+                for arg in node.args:
+                    count(arg)
+
+        def measure(node: Expression) -> int:
+            number = self.number_of(node)
+            if number not in sizes:
+                size = 1 + sum([measure(arg) for arg in node.args])
+                if uses[number] > 1 and size > SHARED:
+                    shared.add(number)
+                sizes[number] = 1 if number in shared or isinstance(node, Reduce) else size
+            return sizes[number]
+
+        for node in results:
+            count(node)
+        for node in results:
+            measure(node)
+        return shared
 
     def _dense_of_sparse(self, results: tuple[Expression, ...]) -> tuple[int, ...]:
         if not self.has_sparse:

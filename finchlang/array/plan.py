@@ -81,7 +81,10 @@ def result_format(nest: Nest, order: Sequence[Index], is_dense: bool) -> Level |
     elif same is not None:
         level = _over(same, leaf)
     else:
-        level = _nest([_is_dense(nest, index) for index in stored], leaf)
+        are_dense = [_is_dense(nest, index) for index in stored]
+        if all(are_dense):  # of different operands, each with sparse modes that are reduced
+            are_dense[-1] = False
+        level = _nest(are_dense, leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     is_swizzled = permutation != tuple(range(1, len(stored) + 1))
     return Swizzled(level, permutation) if is_swizzled else level

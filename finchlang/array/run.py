@@ -21,6 +21,7 @@ from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.print import pretty
 from finchlang.types import can_store, type_of_value
+from finchlang.walk import EnoughFrames, check_depth
 
 #: a small result has arrays of so many entries at most
 SPARE = 4096
@@ -31,6 +32,9 @@ PROGRAMS = 1024
 #: a result of so many bytes may be dense whatever its operands are; a larger one of sparse operands may
 #: have so many times the bytes of these
 SMALL, TIMES = 1 << 16, 10
+
+#: what runs a kernel on the values of its names
+RunKernel = Callable[[KernelNode, dict[str, Any]], Any]
 
 _session = Session()
 _programs: dict[Any, Program] = {}
@@ -97,6 +101,7 @@ def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs:
         lowering = Lowering(found.number_of, is_dense)
         formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
         program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
+        check_depth(program.kernel)
         if len(_programs) >= PROGRAMS:
             del _programs[next(iter(_programs))]
         _programs[key] = program
@@ -169,9 +174,19 @@ def computed(
     roots: tuple[Expression, ...],
     is_dense: bool = False,
     outs: Any = None,
-    run_kernel: Callable[[KernelNode, dict[str, Any]], Any] = _session.run_kernel,
+    run_kernel: RunKernel = _session.run_kernel,
 ) -> list[Any]:
     """The values of expressions."""
+    try:
+        return _computed(roots, is_dense, outs, run_kernel)
+    except RecursionError:
+        with EnoughFrames():
+            return _computed(roots, is_dense, outs, run_kernel)
+
+
+def _computed(
+    roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel
+) -> list[Any]:
     if outs is not None:
         return _computed_into(roots, outs)
     found = _Nodes(roots)

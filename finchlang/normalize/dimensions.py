@@ -254,9 +254,11 @@ class Resolve:
         return parts
 
     def dimension(self, dimension: Dimension) -> Parts:
+        # a tensor read several times is asked once, or chains of tensors would take time exponentially
+        links = {(id(d), mode, shift): (d, span) for d, mode, shift, span in dimension.links[::-1]}
         linked = (
             shifted(p, shift)
-            for d, mode, shift, span in dimension.links
+            for (_, mode, shift), (d, span) in reversed(links.items())
             for p in self.declared(d, mode, span)
         )
         return _distinct((*dimension.parts, *linked))
