@@ -187,9 +187,8 @@ def scaled(a: Expr, b: Expr) -> Expr:
     """A float times a power of 2 with a whole exponent."""
     if b.type.is_float:
         raise FinchError("type", "the exponent of ldexp is an integer")
-    (a,), most = floats((a,)), const(1 << 16)
-    exponent = op("max", op("min", cast(b, Int64), most), op("neg", most))
-    return op("ldexp", a, exponent)
+    (a,) = floats((a,))
+    return op("ldexp", a, cast(b, Int64))
 
 
 def rounding(name: str) -> Build:

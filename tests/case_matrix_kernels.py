@@ -27,8 +27,12 @@ ONE_MODE = (
 )
 PACKED = ("LowerTriangular", "UpperTriangular", "Symmetric")
 TWO_MODES = ("SparseHash{2}", "SparseCOO{2}", *PACKED)
-#: levels that are outermost, over a leaf; each is alone in a nest
-ALONE = ("Workspace", *(f"Workspace{{2{p}}}" for p in ("", ", coord, 3", ", hash, 2", ", bucket")))
+#: levels over a leaf alone; each is alone in a nest
+ALONE = (
+    "Workspace",
+    "Interleaved",
+    *(f"Workspace{{2{p}}}" for p in ("", ", coord, 3", ", hash, 2", ", bucket")),
+)
 #: levels that cannot hold everything
 LIMITED = ("SparsePinpoint", "SparseInterval", *PACKED)
 #: reads with each protocol; modes whose level does not have it are left to their own

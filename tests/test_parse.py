@@ -580,7 +580,8 @@ def test_the_cache_may_be_damaged_or_not_writable(tmp_path):
 
 def _examples() -> list[str]:
     reference = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
-    blocks = re.findall(r"(?m)(?:^    .*\n|^\n)+", reference.read_text("utf-8"))
+    text = re.sub(r"(?ms)^```python$.*?^```$", "", reference.read_text("utf-8"))
+    blocks = re.findall(r"(?m)(?:^    .*\n|^\n)+", text)
     examples = [b for b in map(textwrap.dedent, blocks) if b.strip()]
     return [b for b in examples if not re.search(r" (error|note): |(?m:^import )", b)]
 

@@ -242,9 +242,13 @@ def _libm(body: Body, op: Op, args: list[str]) -> str:
 
 
 def _scale(body: Body, op: Op, args: list[str]) -> str:
-    """Times a power of 2; exponents that a word of 32 bits does not hold have been cut off."""
+    """Times a power of 2; exponents that a word of 32 bits does not hold are cut off."""
     kind, name = llvm_type(op.type), f"llvm.ldexp.f{op.type.bits}.i32"
-    exponent = body.new(f"trunc i64 {args[1]} to i32")
+    clamped = args[1]
+    for end, bound in (("smin", 1 << 16), ("smax", -(1 << 16))):  # beyond these nothing changes
+        body.declare("i64", f"llvm.{end}.i64", "i64, i64")
+        clamped = body.new(f"call i64 @llvm.{end}.i64(i64 {clamped}, i64 {bound})")
+    exponent = body.new(f"trunc i64 {clamped} to i32")
     body.declare(kind, name, f"{kind}, i32")
     return body.new(f"call {kind} @{name}({kind} {args[0]}, i32 {exponent})")
 
