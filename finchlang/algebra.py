@@ -6,7 +6,7 @@ A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parame
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import inf, nan
@@ -41,10 +41,10 @@ from finchlang.operations import (
     sign,
 )
 from finchlang.properties import ByType, Law, Operator, Reference, Space, fields_of, law
-from finchlang.source import Bug, FinchError
+from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
-from finchlang.walk import remembered
+from finchlang.walk import remembered, walk
 
 
 def _infinite(sign: int) -> ByType:
@@ -394,12 +394,21 @@ def named(reference: Reference | None) -> Node:
 
 @remembered
 def _row_of(node: Operation) -> Operator:
-    return _row(node)
+    return _row(node, tuple(_places(node)))
+
+
+def _places(node: Operation) -> Iterator[Span | None]:
+    """Where a function is written, and those that it calls."""
+    yield node.body.span
+    for part in walk(node.body):
+        if isinstance(part, Operation):
+            yield from _places(part)
 
 
 @lru_cache(maxsize=1024)
-def _row(node: Operation) -> Operator:
-    """The row of a function of the script; functions of the same content have the same."""
+def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
+    """The row of a function of the script. Functions of the same content have the same, unless they are
+    written elsewhere, where their errors are."""
     fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
     count = len(parameters)
     fields |= {"name": node.name, "arity": (count, count), "node": node}

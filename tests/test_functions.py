@@ -256,3 +256,13 @@ h(x) = x + 1.0
     assert [span and span.line for span in session.unchecked] == [6]
     with pytest.raises(FinchError, match="takes 1 argument"):
         session.run("@finch for i = _; y[i] = h(x[i], 1.0); end")
+
+
+def test_errors_are_where_the_function_is_written() -> None:
+    function = "function f(x)\n    z = 7 ÷ x\n    z\nend\n"
+    call = "y = [1, 0]\nr = [0, 0]\n@finch for i = _; r[i] = f(y[i]); end"
+    for name, before in (("first", ""), ("second", "\n\n")):
+        with pytest.raises(FinchError) as error:
+            Session().run(before + function + call, name)
+        assert error.value.span is not None
+        assert (error.value.span.source.name, error.value.span.line) == (name, len(before) + 2)
