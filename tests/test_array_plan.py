@@ -78,3 +78,10 @@ def test_products_of_three() -> None:
     a, b, c = (matrix(40, 40, 200, f, k) for k, f in enumerate(("csr", "csc", "csr")))
     found = xp.compute(xp.einsum("ij,jk,kl->il", *map(xp.asarray, (a, b, c))))
     assert np.allclose(xp.todense(found), (a @ b @ c).toarray())
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
+def test_products_of_nothing(shape: tuple[int, int, int]) -> None:
+    n, m, k = shape
+    result = xp.compute(xp.asarray(matrix(n, m, 0, "csr")) @ xp.asarray(matrix(m, k, 0, "csc")))
+    assert xp.todense(result).shape == (n, k) and not xp.todense(result).any()

@@ -69,7 +69,7 @@ class Counts:
         order = (*self.nest.kept, *self.nest.reduced)
         entries = self.places(order)
         for read in self.sparse:
-            entries *= min(1.0, read.stored / self.places(read.own))
+            entries *= min(1.0, read.stored / max(self.places(read.own), 1.0))
         return _distinct(self.places(kept), entries)
 
 
