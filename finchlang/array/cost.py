@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import permutations
-from math import exp, prod
+from math import expm1, prod
 
 from finchlang.array.nest import Nest, Read
 from finchlang.syntax import Index
@@ -86,11 +86,7 @@ def _distinct(places: float, entries: float) -> float:
     """How many places are expected to have one of so many entries or more."""
     if not places:
         return 0.0
-    return places * -_expm1(-entries / places)
-
-
-def _expm1(x: float) -> float:
-    return exp(x) - 1 if abs(x) > 1e-5 else x
+    return places * -expm1(-entries / places)
 
 
 def cost(nest: Nest, order: Sequence[Index]) -> float:

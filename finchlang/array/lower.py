@@ -22,7 +22,7 @@ from finchlang.array.expression import (
     View,
 )
 from finchlang.array.nest import Nest, Read
-from finchlang.array.plan import planned, result_format
+from finchlang.array.plan import nest_of, planned, result_format
 from finchlang.array.values import identity_of, op_node, values_of
 from finchlang.syntax import (
     Access,
@@ -39,10 +39,8 @@ from finchlang.syntax import (
     Node,
     Variable,
 )
-from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.types import Float64
 from finchlang.walk import accesses, rewrite_bottom_up
@@ -163,7 +161,6 @@ class Lowering:
         name = f"t{len(self.tensors)}"
         if told:
             self.decisions.append(f"loops of {name}, by steps: {told}")
-        if told:
             value = self.in_order(value, nest, order)
         body: Node = Assign(Access(Variable(name), kept), op, value)
         for index in reversed(order):
@@ -177,19 +174,19 @@ class Lowering:
         """A product with copies of the sparse operands that are stored in another order than that of the
         loops."""
         for access in list(accesses(value)):
-            found = [
-                r
-                for r in nest.reads
-                if (r.name, r.indices) == (getattr(access.tensor, "name", ""), access.indices)
-            ]
-            if not found:
-                continue
-            (read, *_) = found
-            if not read.is_sparse or read.follows(order) or len(read.own) < len(read.indices):
+            wanted = getattr(access.tensor, "name", ""), access.indices
+            read = next((r for r in nest.reads if (r.name, r.indices) == wanted), None)
+            if (
+                read is None
+                or not read.is_sparse
+                or read.follows(order)
+                or len(read.own) < len(read.indices)
+            ):
                 continue
             own = [index for index in order if index in read.own]
             level = read.format.level if isinstance(read.format, Swizzled) else read.format
-            copied = _lists(len(own), level.fill)
+            are_dense = [True, *[False] * (len(own) - 1)]
+            copied = nest_of(are_dense, Element(level.fill))
             permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
             is_plain = permutation == tuple(range(1, len(own) + 1))
             name = f"c{len(self.copies)}"
@@ -287,13 +284,6 @@ def entries_of(value: Any) -> float:
 
 def _with(node: Node, old: Node, new: Node) -> Node:
     return rewrite_bottom_up(lambda n: new if n == old else n, node)
-
-
-def _lists(order: int, fill: Literal) -> Level:
-    level: Level = Element(fill)
-    for _ in range(order - 1):
-        level = SparseList(level)
-    return Dense(level)
 
 
 def _is_product(node: Node) -> bool:

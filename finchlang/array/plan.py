@@ -75,16 +75,16 @@ def result_format(nest: Nest, order: Sequence[Index], is_dense: bool) -> Level |
     level: Level
     same = None if nest.reduced else _same_format(nest, stored)
     if is_dense or not nest.values.is_fill or _is_reduced_to_one(nest, stored):
-        level = _nest([True] * len(stored), leaf)
+        level = nest_of([True] * len(stored), leaf)
     elif nest.is_product and nest.reduced:
-        level = _nest(dense_levels(nest, stored), leaf)
+        level = nest_of(dense_levels(nest, stored), leaf)
     elif same is not None:
         level = _over(same, leaf)
     else:
         are_dense = [_is_dense(nest, index) for index in stored]
         if all(are_dense):  # of different operands, each with sparse modes that are reduced
             are_dense[-1] = False
-        level = _nest(are_dense, leaf)
+        level = nest_of(are_dense, leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     is_swizzled = permutation != tuple(range(1, len(stored) + 1))
     return Swizzled(level, permutation) if is_swizzled else level
@@ -94,7 +94,8 @@ def _is_reduced_to_one(nest: Nest, stored: list[Index]) -> bool:
     return bool(nest.reduced) and len(stored) == 1 and not nest.is_product
 
 
-def _nest(are_dense: list[bool], leaf: Level) -> Level:
+def nest_of(are_dense: list[bool], leaf: Level) -> Level:
+    """Dense levels and lists, the outermost first."""
     for is_dense in reversed(are_dense):
         leaf = Dense(leaf) if is_dense else SparseList(leaf)
     return leaf

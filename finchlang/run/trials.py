@@ -188,7 +188,7 @@ def _in(type: Type, literal: Literal) -> Literal | None:
 # ------------------------------------------------------------------------------------------ trials
 
 
-def samples(type: Type, count: int) -> np.ndarray:
+def samples(type: Type) -> np.ndarray:
     """The values that each of `count` variables is given."""
     if type == Bool:
         return np.array([False, True])
@@ -210,7 +210,7 @@ Found = tuple[list[Any], Any, Any]
 
 def _counterexample(trial: Trial, type: Type) -> Found | None:
     count, start = len(trial.names), 0
-    values = samples(type, count)
+    values = samples(type)
     try:
         search = _Search(trial, values)
         for _ in range(PASSED_OVER):

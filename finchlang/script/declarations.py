@@ -20,9 +20,9 @@ from finchlang.walk import walk
 
 #: the properties that are declared by their name alone, and of how many arguments a function has them
 PROPERTIES = {"commutative": 2, "associative": 2, "idempotent": 2, "involution": 1}
-#: those that take a value or an operator
+#: those that take a value; those that take an operator, with how many arguments they have
 OF_VALUES = ("identity", "annihilator")
-OF_OPERATORS = ("distributes", "inverse")
+OF_OPERATORS = {"distributes": (1, 2), "inverse": (1,)}
 #: what regions are made of
 SETS = ("|", "&", "~")
 
@@ -43,11 +43,10 @@ def declared(value: Any, name: Variable) -> Declared:
     """What is known of a value whose laws are declared. Raises FinchError "type" for what has none."""
     if isinstance(value, FinchFunction):
         return Declared(name.name, value.definition.parameters, value.laws)
-    if isinstance(value, Operator) and value.arity[0] <= 2 <= value.arity[1]:
-        node = value.node
-        return Declared(name.name, ("x", "y"), Laws() if node is None else node.laws)
-    if isinstance(value, Operator) and value.arity == (1, 1):
-        return Declared(name.name, ("x",), Laws() if value.node is None else value.node.laws)
+    if isinstance(value, Operator) and value.arity[0] <= 2:  # some take more, or one argument, too
+        parameters = ("x", "y")[: value.arity[1]]
+        laws = Laws() if value.node is None else value.node.laws
+        return Declared(name.name, parameters, laws)
     message = f"laws are declared of functions, and `{name.name}` is {kind_of(value)}"
     raise FinchError("type", message, name.span)
 
@@ -97,9 +96,7 @@ def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Law
         if laws.identity is not None and laws.identity != (value, at):
             raise _error(f"`{known.name}` has an identity already", law)
         return replace(laws, identity=(value, at))
-    if name.name in OF_OPERATORS and len(args) == 1 + (
-        name.name == "distributes" and len(args) == 2
-    ):
+    if len(args) in OF_OPERATORS.get(name.name, ()):
         node = _operator(args[0], 1 if name.name == "inverse" else 2, evaluate)
         if count != 2:
             raise _error(f"`{name.name}` is a property of functions of 2 arguments", law)
