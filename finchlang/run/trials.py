@@ -189,7 +189,7 @@ def _in(type: Type, literal: Literal) -> Literal | None:
 
 
 def samples(type: Type) -> np.ndarray:
-    """The values that each of `count` variables is given."""
+    """The values that each variable is given."""
     if type == Bool:
         return np.array([False, True])
     if type.bits == 8:
