@@ -194,11 +194,19 @@ class Loop(Node):
 
 @dataclass(frozen=True, slots=True)
 class Define(Node):
-    """`let variable = value ... end`."""
+    """`let variable = value ... end`; with indices, `let T[i, j] = e`, the value is a Formula."""
 
     variable: Variable
     value: Node
     body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Formula(Node):
+    """An expression as a tensor of its indices, the value of `let T[i, j] = e`."""
+
+    indices: tuple[Index, ...]
+    value: Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _FORMS = {
     **dict.fromkeys(("Node", "Access", "Index", "Variable"), ("node.{0}", "function(node.{0})")),
     "Node | None": ("*([node.{0}] if node.{0} else ())", "node.{0} and function(node.{0})"),
     **dict.fromkeys(
-        ("tuple[Node, ...]", "tuple[Variable, ...]"),
+        ("tuple[Node, ...]", "tuple[Variable, ...]", "tuple[Index, ...]"),
         ("*node.{0}", "tuple([function(x) for x in node.{0}])"),
     ),
     **dict.fromkeys(
