@@ -27,7 +27,7 @@ PLAIN = (Variable(INIT), Variable(OVERWRITE))
 ONE = Literal(1)
 #: what kernels mean by a name that is called, whatever the script has bound it to
 WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
-    ("swizzle", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
+    ("swizzle", "collapse", "split", "broadcast", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
 )
 RESERVED = WORDS | frozenset(OPERATORS)
 

@@ -15,12 +15,13 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
+from finchlang.normalize.shaped import OPERATORS as SHAPE_OPERATORS
+from finchlang.normalize.shaped import WHOLE, Arguments, Shaped, made
 from finchlang.operation import Operation
 from finchlang.properties import wrong_count
 from finchlang.source import FinchError
 from finchlang.syntax import (
     MODES,
-    NOTHING,
     Access,
     Assign,
     Block,
@@ -46,8 +47,6 @@ from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.types import Type, UInt8
 from finchlang.walk import block, map_children, replace, walk
-
-_WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
 
 #: what a name bound in the kernel stands for
 Environment = dict[str, Node]
@@ -271,32 +270,12 @@ class _Scopes:
     # ------------------------------------------------------------------ accesses
 
     def access(self, node: Access, env: Environment) -> Access:
-        order = self.tensor(node.tensor, env)
-        if len(node.indices) != order:
+        found = self.shaped(node.tensor, env)
+        if len(node.indices) != found.order:
             what = self.describe(node.tensor)
-            raise _wrong_count(what, order, len(node.indices), "indices", node)
+            raise _wrong_count(what, found.order, len(node.indices), "indices", node)
         indices = tuple(self.index(i, env) for i in node.indices)
-        return Access(self.with_arguments(node.tensor, env), indices, span=node.span)
-
-    def with_arguments(self, tensor: Any, env: Environment) -> Any:
-        """`tensor` with the arguments of masks and wrappers under the names that are used from here
-        on."""
-        if not isinstance(tensor, Call) or not tensor.args:
-            return tensor
-        if mask_name(tensor):
-            for node in walk(tensor):
-                if isinstance(node, Access):
-                    message = "the arguments of a mask are numbers, not elements of tensors"
-                    hint = "bind the element outside of the loops: let n = ..."
-                    raise FinchError("type", message, node.span, hint)
-            return replace(tensor, args=tuple(self.value(a, env) for a in tensor.args))
-        body, *settings = tensor.args
-        if is_call(tensor, "offset"):
-            settings = [self.value(s, env) for s in settings]
-        elif is_call(tensor, "window"):
-            settings = [s if s == _WHOLE else self.extent(s, env) for s in settings]
-            settings = [_WHOLE if isinstance(s, Dimensionless) else s for s in settings]
-        return replace(tensor, args=(self.with_arguments(body, env), *settings))
+        return Access(found.node, indices, span=node.span)
 
     def describe(self, tensor: Node) -> str:
         while isinstance(tensor, Call):
@@ -318,44 +297,67 @@ class _Scopes:
             raise FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
         return self.value(node, env)
 
-    def tensor(self, node: Node, env: Environment) -> int:
-        """The number of indices the tensor `node` takes, with all its wrappers checked."""
+    def tensor(self, node: Variable, env: Environment) -> int:
+        """The number of indices the tensor `node` takes."""
+        if node.name in env:
+            raise FinchError("type", f"`{node.name}` is not a tensor here", node.span)
+        known = self.context.formats.get(node.name)
+        if known is None:
+            hint = did_you_mean(node.name, self.context.formats)
+            raise FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
+        if isinstance(known, Type):
+            message = f"`{node.name}` is a number, not a tensor"
+            raise FinchError("type", message, node.span, f"write `{node.name}` alone")
+        return self.context.level(node.name).order
+
+    def shaped(self, node: Node, env: Environment) -> Shaped:
+        """A tensor with all its wrappers, masks and shape operators checked, and their arguments under
+        the names that are used from here on."""
         if isinstance(node, Variable):
-            if node.name in env:
-                raise FinchError("type", f"`{node.name}` is not a tensor here", node.span)
-            known = self.context.formats.get(node.name)
-            if known is None:
-                hint = did_you_mean(node.name, self.context.formats)
-                raise FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
-            if isinstance(known, Type):
-                message = f"`{node.name}` is a number, not a tensor"
-                raise FinchError("type", message, node.span, f"write `{node.name}` alone")
-            return self.context.level(node.name).order
+            return Shaped(node, self.tensor(node, env))
         if not isinstance(node, Call) or not isinstance(node.op, Variable):
             raise FinchError("type", "a tensor is expected here", node.span)
         name = node.op.name
+        if name in SHAPE_OPERATORS:
+            return made(
+                Arguments(
+                    node,
+                    lambda n: self.shaped(n, env),
+                    lambda n: self.value(n, env),
+                    lambda n: self.extent(n, env),
+                )
+            )
         if name in MASKS:
-            given, wanted = len(node.args), len(MASKS[name].parameters)
-            if given != wanted:
-                message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
-                raise FinchError("type", message, node.span)
-            return MASKS[name].order
+            return self.mask(node, name, env)
         if name not in WRAPPERS and name != "swizzle":
-            hint = did_you_mean(name, (*MASKS, *WRAPPERS, "swizzle"))
+            hint = did_you_mean(name, (*MASKS, *WRAPPERS, *SHAPE_OPERATORS, "swizzle"))
             raise FinchError("unknown name", f"there is no wrapper `{name}`", node.op.span, hint)
         return self.wrapper(node, name, env)
 
-    def wrapper(self, node: Call, name: str, env: Environment) -> int:
+    def mask(self, node: Call, name: str, env: Environment) -> Shaped:
+        given, wanted = len(node.args), len(MASKS[name].parameters)
+        if given != wanted:
+            message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
+            raise FinchError("type", message, node.span)
+        for n in walk(node):
+            if isinstance(n, Access):
+                message = "the arguments of a mask are numbers, not elements of tensors"
+                hint = "bind the element outside of the loops: let n = ..."
+                raise FinchError("type", message, n.span, hint)
+        args = tuple(self.value(a, env) for a in node.args)
+        return Shaped(replace(node, args=args), MASKS[name].order)
+
+    def wrapper(self, node: Call, name: str, env: Environment) -> Shaped:
         if not node.args:
             raise FinchError("type", f"`{name}` wraps a tensor", node.span)
-        order = self.tensor(node.args[0], env)
-        settings = node.args[1:]
+        body, settings = self.shaped(node.args[0], env), node.args[1:]
+        order = body.order
         if name == "toeplitz":
             mode: Any = settings[0] if len(settings) == 1 else None
             if not isinstance(mode, Literal) or mode.value not in range(1, order + 1):
                 message = f"`toeplitz` takes a tensor and the mode to divide, from 1 to {order}"
                 raise FinchError("type", message, node.span)
-            return order + 1
+            return Shaped(replace(node, args=(body.node, mode)), order + 1)
         if len(settings) != order:
             what = f"{name}({self.describe(node.args[0])}, ...)"
             raise _wrong_count(what, order, len(settings), "settings", node)
@@ -364,7 +366,12 @@ class _Scopes:
             if sorted(modes, key=repr) != sorted(range(1, order + 1), key=repr):
                 message = f"the modes of a swizzle are 1 to {order}, each once"
                 raise FinchError("type", message, node.span)
-        return order
+        elif name == "offset":
+            settings = tuple(self.value(s, env) for s in settings)
+        elif name == "window":
+            settings = tuple(s if s == WHOLE else self.extent(s, env) for s in settings)
+            settings = tuple(WHOLE if isinstance(s, Dimensionless) else s for s in settings)
+        return Shaped(replace(node, args=(body.node, *settings)), order)
 
 
 def _wrong_count(name: str, order: int, given: int, what: str, node: Node) -> FinchError:

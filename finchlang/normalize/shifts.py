@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from finchlang.normalize.context import ONE, call, is_call, mask_name, mask_sizes
+from finchlang.normalize.context import (
+    ONE,
+    call,
+    is_call,
+    mask_name,
+    mask_sizes,
+    size_extent,
+)
 from finchlang.syntax import Call, Extent, Index, Literal, Node, Variable
 
 ZERO = Literal(0)
@@ -93,13 +100,16 @@ def source(tensor: Node, mode: int) -> Source:
     if isinstance(tensor, Variable):
         return tensor.name, mode, ZERO
     if not isinstance(tensor, Call) or mask_name(tensor):
-        size = mask_sizes(tensor)[mode]
-        return None if size is None else Extent(ONE, size)
-    if is_call(tensor, "toeplitz"):
-        first: Any = tensor.args[1]
-        if mode in (first.value - 1, first.value):
-            return None
-        return source(tensor.args[0], mode - (mode > first.value))
+        known = mask_sizes(tensor)[mode]
+        return None if known is None else Extent(ONE, known)
+    if is_call(tensor, *MAPS):
+        body, within = tensor.args[0], below(tensor, mode)
+        if is_call(tensor, "collapse") and len(within) == 2:
+            sizes: list[Any] = [size(body, m) for m in within]
+            return Extent(ONE, call("*", *sizes)) if all(sizes) else None
+        if mode in new_modes(tensor):
+            return _new_extent(tensor, mode)
+        return source(body, *within)
     setting, inner = tensor.args[1 + mode], source(tensor.args[0], mode)
     if is_call(tensor, "permissive") and setting == Literal(True):
         return None
@@ -114,12 +124,78 @@ def source(tensor: Node, mode: int) -> Source:
     return inner
 
 
+def size(tensor: Node, mode: int) -> Node | None:
+    """The size of a mode (from 0) of a wrapped tensor that counts from 1 to an end."""
+    match source(tensor, mode):
+        case (name, at, shift) if shift == ZERO:
+            return size_extent(name, at + 1, tensor.span).stop
+        case Extent(start, stop) if start == ONE:
+            return stop
+    return None
+
+
+def _new_extent(tensor: Call, mode: int) -> Extent | None:
+    """The extent of a mode (from 0) that a wrapper makes."""
+    if is_call(tensor, "toeplitz"):
+        return None
+    body, p, number = tensor.args[:3]
+    if is_call(tensor, "broadcast") or mode == fast_mode(tensor):
+        return Extent(ONE, number)
+    whole = size(body, p.value - 1)  # type: ignore[attr-defined]
+    return None if whole is None else Extent(ONE, divided(whole, number))
+
+
+def divided(whole: Node, number: Node) -> Node:
+    """whole ÷ number, where nothing is left."""
+    if is_call(whole, "*") and number in whole.args:  # type: ignore[attr-defined]
+        left = list(whole.args)  # type: ignore[attr-defined]
+        left.remove(number)
+        return left[0] if len(left) == 1 else call("*", *left)
+    a, b = _whole(whole), _whole(number)
+    return Literal(a // b) if a is not None and b else call("div", whole, number)
+
+
+#: wrappers whose modes are not those of the tensor within
+MAPS = ("toeplitz", "collapse", "split", "broadcast", "swizzle")
+
+
+def below(tensor: Call, mode: int) -> tuple[int, ...]:
+    """The modes of the tensor within that a mode of one of MAPS, both from 0, goes through."""
+    numbers: list[Any] = [n.value - 1 for n in tensor.args[1:] if isinstance(n, Literal)]
+    if is_call(tensor, "swizzle"):
+        return (numbers.index(mode),)
+    p = numbers[0]
+    if is_call(tensor, "collapse"):
+        q = numbers[1]
+        return (p, q) if mode == min(p, q) else (mode + (mode >= max(p, q)),)
+    if is_call(tensor, "broadcast"):
+        return () if mode == p else (mode - (mode > p),)
+    return (mode - (mode > p),)
+
+
+def new_modes(tensor: Call) -> tuple[int, ...]:
+    """The modes, from 0, of one of MAPS that the tensor within has not by itself."""
+    p: Any = tensor.args[1]
+    if is_call(tensor, "toeplitz", "split"):
+        return p.value - 1, p.value
+    return (p.value - 1,) if is_call(tensor, "broadcast") else ()
+
+
+def fast_mode(tensor: Call) -> int:
+    """The fast one of the two modes, from 0, that `split(A, p, m)` or `split(A, p, m, true)` makes."""
+    p: Any = tensor.args[1]
+    return p.value - 1 + (tensor.args[3:] == (Literal(True),))
+
+
 def settings(tensor: Node, mode: int) -> Iterator[Node]:
     """The settings of wrappers that must have values where a mode (from 0) is iterated over."""
-    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
-        if is_call(tensor, "toeplitz"):
-            first: Any = tensor.args[1]
-            mode -= mode >= first.value
-        else:
-            yield tensor.args[1 + mode]
-        tensor = tensor.args[0]
+    if not isinstance(tensor, Call) or not tensor.args or mask_name(tensor):
+        return
+    if not is_call(tensor, *MAPS):
+        yield tensor.args[1 + mode]
+        yield from settings(tensor.args[0], mode)
+        return
+    if is_call(tensor, "split", "broadcast") and mode in new_modes(tensor):
+        yield tensor.args[2]
+    for within in below(tensor, mode):
+        yield from settings(tensor.args[0], within)

@@ -16,7 +16,7 @@ from finchlang.normalize.context import (
     may_be_missing,
     root,
 )
-from finchlang.normalize.shifts import source, summed_indices, terms, total
+from finchlang.normalize.shifts import MAPS, fast_mode, source, summed_indices, terms, total
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import (
@@ -215,14 +215,37 @@ class _Wrapperize:
         if is_call(tensor, "swizzle"):
             permutation = [p.value - 1 for p in tensor.args[1:]]
             return inner, tuple(permutation[m] for m in order)
-        if is_call(tensor, "toeplitz"):
-            pair: Any = tensor.args[1]
-            at = order.index(pair.value - 1)
-            wider = [m + (m >= pair.value) for m in order]
-            wider.insert(at + 1, pair.value)
-            return replace(tensor, args=(inner, Literal(at + 1, span=pair.span))), tuple(wider)
+        if is_call(tensor, *MAPS):
+            return self.mapped(tensor, inner, list(order))
         settings = (self.expression(tensor.args[1 + m], masks=False) for m in order)
         return replace(tensor, args=(inner, *settings)), order
+
+    def mapped(self, tensor: Call, inner: Node, order: list[int]) -> tuple[Node, tuple[int, ...]]:
+        """As `store`, for wrappers whose modes are not those of the tensor within, `inner`, which has the
+        modes `order`: each of what is stored, in its order."""
+        numbers: list[Any] = [n.value - 1 for n in tensor.args[1:3] if isinstance(n, Literal)]
+        p = numbers[0]
+        if is_call(tensor, "collapse"):
+            q = numbers[1]
+            inner, order = _as_neighbours(inner, order, p, q)
+            at = order.index(p)
+            new = [m - (m > max(p, q)) for m in order]
+            new[at : at + 2] = [min(p, q)]
+            rest: tuple[Node, ...] = (Literal(at + 2),)
+        elif is_call(tensor, "broadcast"):
+            at = order.index(p) if p in order else len(order)
+            new = [m + (m >= p) for m in order]
+            new.insert(at, p)
+            rest = (self.expression(tensor.args[2], masks=False),)
+        else:
+            at, new = order.index(p), [m + (m > p) for m in order]
+            pair = [p, p + 1]
+            rest = ()
+            if is_call(tensor, "split"):
+                pair.sort(key=lambda mode: mode != fast_mode(tensor))
+                rest = (self.expression(tensor.args[2], masks=False),)
+            new[at : at + 1] = pair
+        return replace(tensor, args=(inner, Literal(at + 1), *rest)), tuple(new)
 
     def stored_name(self, name: str, swizzled: Swizzled) -> str:
         if name not in self.stored:
@@ -276,6 +299,18 @@ class _Wrapperize:
             for n in walk(node)
             if isinstance(n, (Access, Variable))
         )
+
+
+def _as_neighbours(inner: Node, order: list[int], p: int, q: int) -> tuple[Node, list[int]]:
+    """`inner`, with the modes `order`, such that mode p stands right before mode q: by a swizzle if need
+    be."""
+    places = list(range(len(order)))
+    places.remove(order.index(p))
+    places.insert(places.index(order.index(q)), order.index(p))
+    if places == sorted(places):
+        return inner, order
+    settings = (Literal(places.index(k) + 1) for k in range(len(order)))
+    return call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
 
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}

@@ -336,7 +336,7 @@ def expression(node: Node, bound: frozenset[str]) -> Any:
                 hint = f"write `{op.name[1:]}` of elements, or `@array` outside of kernels"
                 raise syntax_error(f"`{op.name}` is of whole arrays", node.span, hint)
             _check_modifier(op, args, node)
-            is_window = op == Variable("window")
+            is_window = op in (Variable("window"), Variable("slice"))
             args = tuple(_extent(a, bound, is_window) for a in args)
             if isinstance(op, Range):
                 op = _extent(op, bound, is_slice=True)
