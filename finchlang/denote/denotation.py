@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from finchlang.denote import shapes
 from finchlang.denote.arrays import DenseArray, bind
-from finchlang.denote.dimensions import (
-    MASKS,
-    Environment,
-    Equations,
-    Late,
-    check_count,
-    tensor_of,
-    unwrap,
-)
+from finchlang.denote.dimensions import Environment, Equations, Late
 from finchlang.denote.functions import Function, is_needed, of_function, type_of_result
 from finchlang.denote.operators import apply
+from finchlang.denote.places import Named, Places, needed
 from finchlang.denote.settled import settled
-from finchlang.denote.values import Failed, Number, convert, number
+from finchlang.denote.shapes import Bounds, tensors_of
+from finchlang.denote.values import Number, convert, number
 from finchlang.operation import Operation
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
+    EMPTY,
     MISSING,
     Access,
     Annotated,
@@ -36,6 +32,7 @@ from finchlang.syntax import (
     Define,
     Dimensionless,
     Extent,
+    Formula,
     Freeze,
     Index,
     Literal,
@@ -72,8 +69,8 @@ def denote(
 
 def _updated(program: Node) -> set[str]:
     """The names of the tensors that are assigned to or declared in `program`."""
-    targets = [tensor_of(n.target) for n in walk(program) if isinstance(n, Assign)]
-    return {t.name for t in targets if isinstance(t, Variable)} | _declared(program)
+    targets = [n.target.tensor for n in walk(program) if isinstance(n, Assign)]
+    return {t.name for target in targets for t in tensors_of(target)} | _declared(program)
 
 
 def _declared(program: Node) -> set[str]:
@@ -83,7 +80,7 @@ def _declared(program: Node) -> set[str]:
 # -------------------------------------------------------------------------------- the semantics
 
 
-class Denotation:
+class Denotation(Places):
     """What statements do to `arrays`, and what expressions are worth."""
 
     def __init__(
@@ -165,9 +162,7 @@ class Denotation:
 
     def assign(self, target: Access, op: Node, value: Any, env: Environment) -> None:
         """`target <<op>>= value`; of or at `missing`, nothing."""
-        name, at = self.locate(target, env)
-        if not isinstance(name, Variable):
-            raise FinchError("type", "a mask cannot be assigned to", target.span)
+        name, at = self.place(target, env)
         array = self.array(name)
         if value is MISSING or at is None:
             return
@@ -198,11 +193,13 @@ class Denotation:
                     raise self.unknown(node)
                 if env[name] is None:
                     raise Late
+                if isinstance(env[name], Named):
+                    raise FinchError("type", f"{name} is a tensor, not a number", node.span)
                 return env[name]
             case Access():
                 return self.read(node, env)
             case Call(Variable("size"), (Variable() as tensor, Literal(k))):
-                shape = self.shape(tensor)
+                shape = [shapes.size(b) for b in self.bounds(tensor, env)]
                 if k not in range(1, len(shape) + 1):
                     message = f"{tensor.name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
@@ -229,87 +226,13 @@ class Denotation:
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
     def bound(self, node: Node, env: Environment) -> Any:
-        """What a `let` binds: a value or an extent."""
+        """What a `let` binds: a value, an extent, or an expression as a tensor."""
+        if isinstance(node, Formula):
+            return Named(node, env)
         is_extent = isinstance(node, Extent) or (
             isinstance(node, Call) and node.op == Variable("meet")
         )
         return self.extent(node, env) if is_extent else self.value(node, env)
-
-    def read(self, access: Access, env: Environment) -> Any:
-        root, at = self.locate(access, env)
-        if at is None:
-            return MISSING
-        if not isinstance(root, Variable):
-            args = [self.whole(a, env) for a in root.args]
-            return number(MASKS[root.op.name.lower()].holds(*args, *at), is_structural=True)
-        if root.name in self.changing:
-            raise Late
-        return self.array(root).read(at)
-
-    def locate(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
-        """The tensor (its name, or a mask's call) and the 0-based coordinates that are accessed;
-        of a mask, 1-based. None for those out of range that read `missing`."""
-        if id(access) not in self.unwrapped:
-            self.unwrapped[id(access)] = unwrap(access)
-        root, modes = self.unwrapped[id(access)]
-        mask = isinstance(root, Call)
-        shape = self.mask_shape(root, env) if mask else self.shape(root)
-        check_count(root, shape, modes, access)
-        coordinates: list[int] = []
-        outside = False
-        name = root.op.name if mask else root.name
-        for mode, size in zip(modes, shape, strict=True):
-            i = needed(self.value(mode.index, env), mode.index)
-            if i is MISSING:
-                outside = True
-                continue
-            if not isinstance(i, Number) or not i.is_integer:
-                raise FinchError("type", "an index must be an integer", mode.index.span)
-            inside = True
-            for index, window, permissive, _ in mode.windows:
-                room, at = self.room(window, env), self.value(index, env)
-                where = f"in a window of {name}"
-                inside = inside and self.is_inside(at, room, permissive, where, index)
-            outside |= not (
-                inside and self.is_inside(i, size, mode.permissive, f"of {name}", mode.index)
-            )
-            coordinates.append(int(i.value) - (not mask))
-        return root, None if outside else tuple(coordinates)
-
-    def is_inside(
-        self, i: Number, size: int | None, permissive: bool, where: str, index: Node
-    ) -> bool:
-        """Whether an index is in 1:size; if it is neither that nor permissive, that is an error."""
-        if size is None or 1 <= i.value <= size:
-            return True
-        if permissive:
-            return False
-        if self.is_ahead:
-            raise Late  # the program may never come there
-        raise FinchError("bounds", f"index {i.value} is not in 1:{size} {where}", index.span)
-
-    def array(self, name: Variable) -> DenseArray:
-        if name.name not in self.arrays:
-            raise self.unknown(name)
-        return self.arrays[name.name]
-
-    def size_now(self, name: Variable) -> tuple[int, ...]:
-        return self.array(name).data.shape
-
-    def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]:
-        args = [self.whole(a, env) for a in mask.args]
-        return MASKS[mask.op.name.lower()].shape(*args)  # type: ignore[attr-defined]
-
-    def shape(self, name: Variable) -> tuple[int, ...]:
-        if name.name in self.resizing:
-            raise Late
-        return self.size_now(name)
-
-    def unknown(self, node: Index | Variable) -> FinchError:
-        if node.name in self.arrays:
-            hint = f"a tensor is read by {node.name}[...]"
-            return FinchError("type", f"{node.name} is a tensor, not a number", node.span, hint)
-        return FinchError("unknown name", f"{node.name} is not defined", node.span)
 
     # ---------------------------------------------------------------- dimensions (section 4)
 
@@ -325,13 +248,24 @@ class Denotation:
     def solve(self, region: Node, env: Environment) -> Equations:
         """The dimensions of loops and declarations in `region`, as far as they can be told before
         it is run: from what `env` knows and what `region` does not change."""
+        before = self.is_ahead, self.changing, self.resizing
         self.is_ahead, self.changing, self.resizing = True, _updated(region), _declared(region)
         try:
             equations = Equations(self, region, env)
         finally:
-            self.is_ahead, self.changing, self.resizing = False, set(), set()
+            self.is_ahead, self.changing, self.resizing = before
         equations.solve()
         return equations
+
+    def modes_of(self, named: Named) -> list[Bounds]:
+        """The bounds of an expression as a tensor: what its accesses tell of its indices."""
+        if not named.modes:
+            equations = self.solve(Define(Variable(""), named.formula, EMPTY), named.env)
+            found = equations.tensors[""]
+            if any(d.state == 1 for d in found):
+                raise Late
+            named.modes.extend((d.start, d.stop) if d.is_known else None for d in found)
+        return named.modes
 
     def extent(self, node: Node, env: Environment) -> tuple[int, int] | None:
         """The extent an expression stands for; None for `_`. Raises Late."""
@@ -356,29 +290,11 @@ class Denotation:
                     return env[name]
         raise FinchError("type", "the extent of an index is a range like 1:n", node.span)
 
-    def room(self, window: Extent, env: Environment) -> int:
-        """The number of integers in a window or slice."""
-        start, stop = self.whole(window.start, env), self.whole(window.stop, env)
-        if window.step is None:
-            return stop - start + 1
-        step = self.whole(window.step, env)
-        if step == 0:
-            message = "the step of a slice is not 0"
-            raise FinchError("dimension", message, window.step.span)
-        return len(range(start, stop + step // abs(step), step))
-
     def whole(self, node: Node, env: Environment) -> int:
         value = needed(self.value(node, env), node)
         if not isinstance(value, Number) or not value.is_integer:
             raise FinchError("type", "a bound of an extent must be an integer", node.span)
         return int(value.value)
-
-
-def needed(value: Any, node: Node) -> Any:
-    """A value that something needs. Raises what it failed with."""
-    if isinstance(value, Failed):
-        raise value.error.at(node.span)
-    return value
 
 
 def fits_in(value: Any, type: Type) -> bool:

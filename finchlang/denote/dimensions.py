@@ -3,10 +3,12 @@ runs over, found by solving equations between actual numbers (Finch'25 section 4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from finchlang.denote.shapes import Bounds, infer, tensors_of
+from finchlang.denote.wrappers import check_count, summands, unwrap
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -15,6 +17,7 @@ from finchlang.syntax import (
     Declare,
     Define,
     Extent,
+    Formula,
     Freeze,
     Index,
     Literal,
@@ -23,30 +26,6 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.walk import children
-
-
-@dataclass(frozen=True)
-class MaskMeaning:
-    """What a mask says of its arguments and indices (Finch'25 Table 5), and its sizes for its
-    arguments (None: a mode without bounds)."""
-
-    holds: Callable[..., bool]
-    shape: Callable[..., tuple[int | None, ...]] = lambda: (None, None)
-
-
-MASKS = {
-    "uptrimask": MaskMeaning(lambda i, j: i <= j),
-    "lotrimask": MaskMeaning(lambda i, j: i >= j),
-    "diagmask": MaskMeaning(lambda i, j: i == j),
-    "bandmask": MaskMeaning(lambda i, j, k: j <= i <= k, lambda: (None, None, None)),
-    "splitmask": MaskMeaning(
-        lambda n, p, i, j: n * (j - 1) // p < i <= n * j // p, lambda n, p: (n, p)
-    ),
-    "chunkmask": MaskMeaning(
-        lambda n, b, i, j: b * (j - 1) < i <= b * j, lambda n, b: (n, -(-n // b) if b else 0)
-    ),
-}
-PROTOCOLS = ("walk", "gallop", "follow")
 
 #: what names stand for: a number, `missing`, an extent (start, stop), or None while not known
 Environment = dict[str, Any]
@@ -64,115 +43,9 @@ class Evaluator(Protocol):
     def room(self, window: Extent, env: Environment) -> int: ...
     def extent(self, node: Node, env: Environment) -> tuple[int, int] | None: ...
     def size_now(self, tensor: Variable) -> tuple[int, ...]: ...
+    def setting(self, node: Node, env: Environment) -> Any: ...
+    def bounds(self, tensor: Node, env: Environment) -> list[Bounds]: ...
     def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]: ...
-
-
-def tensor_of(access: Access) -> Node:
-    """The tensor within the wrappers of `access`, or the call that makes a mask."""
-    tensor = access.tensor
-    while isinstance(tensor, Call) and tensor.args and not is_mask(tensor):
-        tensor = tensor.args[0]
-    return tensor
-
-
-def is_mask(tensor: Call) -> bool:
-    return isinstance(tensor.op, Variable) and tensor.op.name.lower() in MASKS
-
-
-@dataclass(frozen=True)
-class Mode:
-    """How one mode of a tensor is accessed within its wrappers: at `index`, which may be out of range
-    if `permissive`; for each of its `windows` (index, extent, permissive, whether that is an index
-    of the access) that index counts from 1."""
-
-    index: Node
-    permissive: bool
-    windows: tuple[tuple[Node, Extent, bool, bool], ...] = ()
-
-    def shifted(self, by: Node) -> Mode:
-        return replace(self, index=Call(Variable("+"), (self.index, by), span=self.index.span))
-
-    def within(self, window: Extent) -> Mode:
-        windows = (*self.windows, (self.index, window, self.permissive, not self.windows))
-        past = Call(Variable("-"), (self.index, Literal(1)), span=self.index.span)
-        if window.step is not None:
-            past = Call(Variable("*"), (past, window.step))
-        index = Call(Variable("+"), (window.start, past), span=self.index.span)
-        return Mode(index, False, windows)
-
-
-def unwrap(access: Access) -> tuple[Any, list[Mode]]:
-    """What is accessed within its wrappers (Finch'25 Table 5), and how each of its modes is."""
-    modes = [_modifiers(index) for index in access.indices]
-    tensor = access.tensor
-    while isinstance(tensor, Call):
-        name = tensor.op.name if isinstance(tensor.op, Variable) else ""
-        if is_mask(tensor):
-            return tensor, modes
-        if name not in _WRAPPERS or not tensor.args:
-            raise FinchError("unknown name", f"there is no wrapper {name}", tensor.span)
-        settings = tensor.args[1:]
-        if len(settings) != (1 if name == "toeplitz" else len(modes)):
-            message = f"{name} has {len(settings)} settings for {len(modes)} indices"
-            raise FinchError("dimension", message, access.span)
-        modes = _WRAPPERS[name](modes, settings)
-        tensor = tensor.args[0]
-    return tensor, modes
-
-
-def check_count(root: Any, sizes: Sequence[Any], modes: list[Mode], access: Access) -> None:
-    """Raises FinchError "dimension" unless an access has an index for each dimension."""
-    if len(modes) != len(sizes):
-        name = root.op.name if isinstance(root, Call) else root.name  # type: ignore[attr-defined]
-        message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
-        raise FinchError("dimension", message, access.span)
-
-
-def _modifiers(index: Node) -> Mode:
-    """How an index without `~`, protocols and windows accesses its mode."""
-    if isinstance(index, Call) and len(index.args) == 1:
-        if isinstance(index.op, Extent):
-            return _modifiers(index.args[0]).within(index.op)
-        if index.op == Variable("~"):
-            return replace(_modifiers(index.args[0]), permissive=True)
-        if isinstance(index.op, Variable) and index.op.name in PROTOCOLS:
-            return _modifiers(index.args[0])
-    summands = {n.name for _, n in _summands(index) if isinstance(n, Index)}
-    return Mode(index, len(summands) > 1)
-
-
-def _swizzle(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    order: list[Any] = [getattr(s, "value", None) for s in settings]
-    if sorted(map(str, order)) != sorted(str(k + 1) for k in range(len(modes))):
-        raise FinchError("dimension", "swizzle takes a permutation", settings[0].span)
-    return [modes[p - 1] for p in order]
-
-
-def _toeplitz(modes: list[Mode], settings: tuple[Any, ...]) -> list[Mode]:
-    k: Any = getattr(settings[0], "value", None)
-    if k not in range(1, len(modes)):
-        raise FinchError("dimension", "toeplitz takes the mode to divide", settings[0].span)
-    first, second = modes[k - 1 : k + 1]
-    windows = first.windows + second.windows
-    both = Mode(first.shifted(second.index).index, True, windows)
-    return [*modes[: k - 1], both, *modes[k + 1 :]]
-
-
-def _each(
-    change: Callable[[Mode, Any], Mode],
-) -> Callable[[list[Mode], tuple[Any, ...]], list[Mode]]:
-    """A wrapper that has a setting for each mode."""
-    return lambda modes, settings: list(map(change, modes, settings))
-
-
-_WRAPPERS = {
-    "swizzle": _swizzle,
-    "permissive": _each(lambda m, s: replace(m, permissive=m.permissive or s == Literal(True))),
-    "protocolize": _each(lambda m, s: m),
-    "offset": _each(lambda m, s: m if s == Literal(0) else m.shifted(s)),
-    "window": _each(lambda m, s: m.within(s) if isinstance(s, Extent) else m),
-    "toeplitz": _toeplitz,
-}
 
 
 def _is_single(extent: Node) -> bool:
@@ -181,30 +54,18 @@ def _is_single(extent: Node) -> bool:
     return isinstance(extent, Extent) and extent.start == extent.stop and extent.start != Literal(1)
 
 
-def _summands(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
-    """The terms of a sum, each with its sign."""
-    match node:
-        case Call(Variable("+"), args):
-            for arg in args:
-                yield from _summands(arg, sign)
-        case Call(Variable("-"), (a, b)):
-            yield from _summands(a, sign)
-            yield from _summands(b, -sign)
-        case _:
-            yield sign, node
-
-
 @dataclass(eq=False)
 class Dimension:
     """A dimension to be found. `state` is 0 for `_`, 1 for one that is known only when the program
     comes there, 2 for start:stop. `origin` says where it came from. A `fixed` one was given by a
-    loop's bounds and is not to be learnt from others."""
+    loop's bounds and is not to be learnt from others, and an `endless` one has no bounds."""
 
     state: int = 0
     start: int = 0
     stop: int = 0
     origin: str = ""
     fixed: bool = False
+    endless: bool = False
 
     @property
     def is_known(self) -> bool:
@@ -217,6 +78,35 @@ class Dimension:
         self.state, self.origin = other.state, other.origin
         self.start, self.stop = other.start + shift, other.stop + shift
         return True
+
+    def follow(self, parts: Sequence[Dimension], function: Any, access: Access) -> bool:
+        """Learn from those it is made of, by a function on their bounds."""
+        if self.state == 2 or self.endless or any(d.state == 0 and not d.endless for d in parts):
+            return False
+        if any(d.state == 1 for d in parts):
+            learnt, self.state = self.state == 0, 1
+            return learnt
+        bounds = _computed(parts, function, access)
+        if bounds is None:
+            self.endless = True
+            return True
+        self.state, self.origin = 2, "a shape operator"
+        self.start, self.stop = bounds
+        return True
+
+
+def _computed(parts: Sequence[Dimension], function: Any, access: Access) -> Bounds:
+    try:
+        return function(*(None if d.endless else (d.start, d.stop) for d in parts))
+    except FinchError as error:
+        raise error.at(access.span) from None
+
+
+def _of_bounds(bounds: Bounds, origin: str) -> Dimension:
+    """That of a mode that is known; it tells nothing if it has no bounds."""
+    if bounds is None:
+        return Dimension(fixed=True, endless=True)
+    return Dimension(2, *bounds, f"a mode of {origin}", True)
 
 
 @dataclass(eq=False)
@@ -233,7 +123,8 @@ class Equations:
 
     `same` holds (a, b, shift, access) for b = a + shift; `sized` (a, b) for a tensor that has been
     written with dimension a and is then read with b = 1:stop of a; `defaults` (a, b) for a tensor
-    of dimension a, if no index tells, declared where it had dimension b.
+    of dimension a, if no index tells, declared where it had dimension b; `made` (a, b, f, access) for
+    b that follows from some a by f, a function on bounds.
     """
 
     semantics: Evaluator
@@ -244,6 +135,7 @@ class Equations:
     same: list[tuple[Dimension, Dimension, int, Access]] = field(default_factory=list)
     sized: list[tuple[Dimension, Dimension]] = field(default_factory=list)
     defaults: list[tuple[Dimension, Dimension]] = field(default_factory=list)
+    made: list[tuple[Sequence[Dimension], Dimension, Any, Access]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tensors: dict[str, list[Dimension]] = {}  # the modes of each, where the walk is
@@ -268,8 +160,11 @@ class Equations:
                     inside[i.name] = other if isinstance(other, Repeated) else Repeated(other=other)
                 self.visit(body, env | {i.name: None}, inside)
             case Define(variable, value, body):
-                self.visit(value, env, indices)
+                if not isinstance(value, Formula):
+                    self.visit(value, env, indices)
                 hidden = {k: d for k, d in indices.items() if k != variable.name}
+                if isinstance(value, Formula):
+                    self.tensors[variable.name] = self.formula(value, env, indices)
                 self.visit(body, env | {variable.name: self.maybe(value, env)}, hidden)
             case Assign(target, _, value):
                 self.visit(value, env, indices)
@@ -278,13 +173,12 @@ class Equations:
                 self.access(target, env, indices)
             case Declare(tensor, init, dims):
                 self.visit(init, env, indices)
-                self.declaration(node, tensor, [self.given(d, env) for d in dims])
+                self.declaration(node, tensor, [self.given(d, env) for d in dims], env)
             case Access():
                 for child in children(node):
                     self.visit(child, env, indices)
-                root = tensor_of(node)
-                if isinstance(root, Variable):
-                    self.finish(root.name)
+                for tensor in tensors_of(node.tensor):
+                    self.finish(tensor.name)
                 self.access(node, env, indices)
             case Freeze(tensor):
                 self.finish(tensor.name)
@@ -306,7 +200,17 @@ class Equations:
         except Late:
             return None
 
-    def modes(self, tensor: Variable) -> list[Dimension]:
+    def formula(
+        self, formula: Formula, env: Environment, indices: dict[str, Dimension]
+    ) -> list[Dimension]:
+        """The modes of an expression as a tensor: what its accesses tell of its indices."""
+        own = {index.name: Dimension() for index in formula.indices}
+        self.visit(formula.value, env | dict.fromkeys(own), indices | own)
+        return list(own.values())
+
+    def modes(self, tensor: Variable, env: Environment) -> list[Dimension]:
+        if tensor.name not in self.tensors and tensor.name in env:  # a formula bound around
+            return [_of_bounds(b, tensor.name) for b in self.semantics.bounds(tensor, env)]
         if tensor.name not in self.tensors:
             shape = self.semantics.size_now(tensor)
             self.tensors[tensor.name] = [
@@ -315,9 +219,11 @@ class Equations:
             ]
         return self.tensors[tensor.name]
 
-    def declaration(self, node: Declare, tensor: Variable, dims: list[Dimension]) -> None:
+    def declaration(
+        self, node: Declare, tensor: Variable, dims: list[Dimension], env: Environment
+    ) -> None:
         self.finish(tensor.name)
-        before = self.modes(tensor)
+        before = self.modes(tensor, env)
         if dims and len(dims) != len(before):
             message = f"{tensor.name} has {len(before)} dimensions, {len(dims)} are given"
             raise FinchError("dimension", message, node.span)
@@ -336,7 +242,7 @@ class Equations:
 
     def access(self, node: Access, env: Environment, indices: dict[str, Dimension]) -> None:
         root, modes = unwrap(node)
-        sizes = self.mask(root, env, len(modes)) if isinstance(root, Call) else self.modes(root)
+        sizes = self.sizes(root, env, node)
         check_count(root, sizes, modes, node)
         for mode, own in zip(modes, sizes, strict=True):
             for index, window, permissive, is_first in mode.windows:
@@ -354,7 +260,7 @@ class Equations:
         indices: dict[str, Dimension],
     ) -> None:
         """`index`, if it is an index of a loop but for a shift, runs over all of `size`."""
-        found = [(s, n) for s, n in _summands(index) if isinstance(n, Index)]
+        found = [(s, n) for s, n in summands(index) if isinstance(n, Index)]
         if len(found) != 1 or found[0][0] != 1:
             return
         (_, name), shift = found[0], 0
@@ -362,7 +268,7 @@ class Equations:
         if dimension is None:
             return  # a loop around the region, which has been seen to
         try:
-            for sign, term in _summands(index):
+            for sign, term in summands(index):
                 if term is not name:
                     shift += sign * self.semantics.whole(term, env)
         except Late:
@@ -380,17 +286,26 @@ class Equations:
             return Dimension(1, fixed=True)
         return Dimension(2, 1, room, "a window", True)
 
-    def mask(self, mask: Call, env: Environment, order: int) -> list[Dimension]:
-        """The dimensions of a mask. (One without bounds tells its indices nothing.)"""
+    def sizes(self, tensor: Node, env: Environment, access: Access) -> list[Dimension]:
+        """The modes of what is accessed, within its wrappers (Burrito'24 Fig 9)."""
+
+        def leaf(tensor: Any) -> list[Dimension]:
+            if isinstance(tensor, Variable):
+                return self.modes(tensor, env)
+            shape, name = self.semantics.mask_shape(tensor, env), tensor.op.name
+            return [_of_bounds(None if size is None else (1, size), name) for size in shape]
+
+        def of(function: Any, *parts: Dimension, back: Any = None) -> Dimension:
+            made = Dimension(fixed=back is None)
+            self.made.append((parts, made, function, access))
+            if back is not None:
+                self.made.append(((made,), parts[0], back, access))
+            return made
+
         try:
-            shape = self.semantics.mask_shape(mask, env)
+            return infer(tensor, leaf, lambda node: self.semantics.setting(node, env), of)
         except Late:
-            return [Dimension(1, fixed=True) for _ in range(order)]
-        origin = f"{mask.op.name}"  # type: ignore[attr-defined]
-        return [
-            Dimension(fixed=True) if size is None else Dimension(2, 1, size, origin, True)
-            for size in shape
-        ]
+            return [Dimension(1, fixed=True) for _ in access.indices]
 
     # ---------------------------------------------------------------- solving
 
@@ -409,6 +324,12 @@ class Equations:
                 one = f"{index.start + shift}:{index.stop + shift} (from {index.origin})"
                 other = f"{size.start}:{size.stop} (from {size.origin})"
                 raise FinchError("dimension", f"{one} does not match {other}", access.span)
+        for parts, made, function, access in self.made:
+            if made.is_known and all(d.is_known for d in parts):
+                bounds = _computed(parts, function, access)
+                if bounds != (made.start, made.stop):
+                    both = f"{bounds} does not match {made.start}:{made.stop} (from {made.origin})"
+                    raise FinchError("dimension", both, access.span)
         for written, read in self.sized:
             if written.is_known and read.is_known and written.stop != read.stop:
                 message = f"what is written over 1:{written.stop} is read over 1:{read.stop}"
@@ -446,3 +367,5 @@ class Equations:
             for written, read in self.sized:
                 if read.take(written, 0):
                     read.start, changed = 1, True
+            for parts, made, function, access in self.made:
+                changed |= made.follow(parts, function, access)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from finchlang.denote.dimensions import tensor_of
+from finchlang.denote.shapes import tensors_of
 from finchlang.source import FinchError
 from finchlang.syntax import (
     MODES,
@@ -111,12 +111,9 @@ def _asked(node: Node, modes: Modes) -> Any:
 def _uses(node: Node) -> Modes:
     """The modes of the tensors that a statement reads or updates, but for those it declares."""
     declared = {n.tensor.name for n in walk(node) if isinstance(n, Declare)}
-    updated = {_name(n.target) for n in walk(node) if isinstance(n, Assign)}
-    read = {_name(n) for n in walk(node) if isinstance(n, Access)} - updated
+    targets = [n.target for n in walk(node) if isinstance(n, Assign)]
+    updated = {t.name for target in targets for t in tensors_of(target.tensor)}
+    accesses = [n for n in walk(node) if isinstance(n, Access)]
+    read = {t.name for access in accesses for t in tensors_of(access.tensor)} - updated
     modes = dict.fromkeys(read, READ) | dict.fromkeys(updated, UPDATE)
     return {name: mode for name, mode in modes.items() if name not in declared}
-
-
-def _name(access: Access) -> str:
-    tensor = tensor_of(access)
-    return tensor.name if isinstance(tensor, Variable) else ""

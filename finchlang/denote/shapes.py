@@ -1,0 +1,442 @@
+"""The shape operators as the denotation has them: the sizes they give (Burrito'24 Fig 9), and where
+their elements stand in what they are made of (section 4.1), each by index arithmetic of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from finchlang.denote.wrappers import is_mask
+from finchlang.source import FinchError
+from finchlang.syntax import Call, Extent, Literal, Node, Variable
+
+#: the integers that an index of a mode may be; None where there are no bounds
+Bounds = tuple[int, int] | None
+#: a mode of which the bounds are known, or are to be found
+Mode = Any
+#: makes a mode of others: of how its bounds follow from theirs, and how those of the one that it is
+#: made of follow from its own
+Of = Callable[..., Mode]
+#: an element of one of the tensors an operator is made of: which, and its coordinates
+Place = tuple[int, tuple[int, ...]]
+Places = Callable[[list[Any], list[list[Bounds]], tuple[int, ...]], list[Place]]
+
+LIMIT = 1 << 62
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator on tensors, which stand among its arguments from the `first` on, one, or all that
+    follow. `modes` gives the modes of the result for the other arguments and the modes of the
+    tensors; `places` the elements of which one at some coordinates is the product, for the bounds
+    of these modes. Where `is_one_to_one`, what is written comes to one element."""
+
+    modes: Callable[[list[Any], list[list[Mode]], Of], list[Mode]]
+    places: Places
+    first: int = 0
+    takes_all: bool = False
+    is_one_to_one: bool = True
+
+    def parts(self, call: Call) -> tuple[Node, ...]:
+        return call.args[self.first : None if self.takes_all else self.first + 1]
+
+    def settings(self, call: Call) -> list[Node]:
+        return [*call.args[: self.first], *call.args[self.first + len(self.parts(call)) :]]
+
+
+def is_operator(tensor: Node) -> bool:
+    return isinstance(tensor, Call) and getattr(tensor.op, "name", "") in OPERATORS
+
+
+def operator(call: Call) -> Operator:
+    return OPERATORS[call.op.name]  # type: ignore[attr-defined]
+
+
+def tensors_of(tensor: Node) -> Iterator[Variable]:
+    """The tensors, or the names of formulas, within wrappers and operators."""
+    if isinstance(tensor, Variable):
+        yield tensor
+    elif isinstance(tensor, Call) and is_operator(tensor):
+        for part in operator(tensor).parts(tensor):
+            yield from tensors_of(part)
+    elif isinstance(tensor, Call) and tensor.args and not is_mask(tensor):
+        yield from tensors_of(tensor.args[0])
+
+
+def infer(
+    tensor: Any, leaf: Callable[[Node], list[Mode]], value: Callable[[Node], Any], of: Of
+) -> list[Mode]:
+    """The modes of a tensor within wrappers and operators: `leaf` gives those of a name or a mask,
+    `value` the values of arguments. Raises FinchError of kind dimension."""
+    try:
+        if is_operator(tensor):
+            row = operator(tensor)
+            parts = [infer(part, leaf, value, of) for part in row.parts(tensor)]
+            return row.modes([value(s) for s in row.settings(tensor)], parts, of)
+        if isinstance(tensor, Variable) or is_mask(tensor):
+            return leaf(tensor)
+        return _of_wrapper(tensor, infer(tensor.args[0], leaf, value, of), value, of)
+    except FinchError as error:
+        raise error.at(tensor.span) from None
+
+
+def _of_wrapper(call: Call, modes: list[Mode], value: Callable[[Node], Any], of: Of) -> list[Mode]:
+    name, settings = call.op.name, call.args[1:]  # type: ignore[attr-defined]
+    if name == "swizzle":
+        order = [value(s) for s in settings]
+        return [modes[order.index(k + 1)] for k in range(len(modes))]
+    if name == "toeplitz":
+        k = value(settings[0])
+        return [*modes[: k - 1], of(lambda: None), of(lambda: None), *modes[k:]]
+
+    def changed(mode: Mode, setting: Node) -> Mode:
+        if name == "window" and isinstance(setting, Extent):
+            length = _length(*value(setting))
+            return of(lambda: (1, length))
+        if name == "offset" and setting != Literal(0):
+            by = value(setting)
+            return of(lambda bounds: bounds and (bounds[0] - by, bounds[1] - by), mode)
+        return of(lambda: None) if name == "permissive" and setting == Literal(True) else mode
+
+    return list(map(changed, modes, settings))
+
+
+# ---------------------------------------------------------------------------------- sizes and modes
+
+
+def _refused(message: str) -> FinchError:
+    return FinchError("dimension", message)
+
+
+def size(bounds: Bounds) -> int:
+    """The size of a mode. Raises FinchError "dimension" unless it counts from 1 and ends."""
+    if bounds is None or bounds[0] != 1:
+        raise _refused("the shape of a tensor changes only where a mode counts from 1 and ends")
+    return max(bounds[1], 0)
+
+
+def _sized(function: Callable[..., int]) -> Callable[..., Bounds]:
+    """A function on sizes as one on bounds."""
+
+    def on_bounds(*bounds: Bounds) -> Bounds:
+        result = function(*map(size, bounds))
+        if not 0 <= result <= LIMIT:
+            raise _refused(f"a mode cannot have the size {result}")
+        return 1, result
+
+    return on_bounds
+
+
+def _product(*sizes: int) -> int:
+    return prod(sizes)
+
+
+def _equal(*sizes: int) -> int:
+    if any(s != sizes[0] for s in sizes):
+        raise _refused(f"the sizes {' and '.join(map(str, sizes))} do not match")
+    return sizes[0]
+
+
+def _index(p: Any, order: int) -> int:
+    """Mode p, from 1, as a place in a list."""
+    if type(p) is not int or not 1 <= p <= order:
+        raise _refused(f"there is no mode {p} of {order}")
+    return p - 1
+
+
+def _two(p: int, q: int, order: int) -> tuple[int, int]:
+    if p == q:
+        raise _refused(f"mode {p} is named twice")
+    return _index(p, order), _index(q, order)
+
+
+def _length(start: int, stop: int, step: int) -> int:
+    if step == 0:
+        raise _refused("the step of a slice is not 0")
+    return len(range(start, stop + (1 if step > 0 else -1), step))
+
+
+def _with(items: Sequence[Any], k: int, *new: Any) -> list[Any]:
+    """`items` with others in the place of the k-th."""
+    return [*items[:k], *new, *items[k + 1 :]]
+
+
+def _constant(of: Of, n: int) -> Mode:
+    return of(_sized(lambda: n))
+
+
+# ------------------------------------------------------------------------------------ the primitives
+
+
+def _collapse(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, q) = parts, s
+    p, q = _two(p, q, len(modes))
+    both = of(_sized(_product), modes[p], modes[q])
+    return [both if k == min(p, q) else m for k, m in enumerate(modes) if k != max(p, q)]
+
+
+def _in_collapsed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, q = s[0] - 1, s[1] - 1
+    past, n = at[min(p, q)] - 1, size(shapes[0][p])
+    inner = list(at)
+    inner.insert(max(p, q), 0)
+    inner[p], inner[q] = past % n + 1, past // n + 1
+    return [(0, tuple(inner))]
+
+
+def _split(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, m, *last) = parts, s
+    p = _index(p, len(modes))
+    if m < 1:
+        raise _refused(f"a mode is not split by {m}")
+
+    def count(n: int) -> int:
+        if n % m:
+            raise _refused(f"a mode of size {n} is not split by {m}")
+        return n // m
+
+    slow = of(_sized(count), modes[p], back=_sized(lambda n: n * m))
+    both = [_constant(of, m), slow]
+    return _with(modes, p, *(reversed(both) if True in last else both))
+
+
+def _in_split(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, m, *last = s
+    fast, slow = reversed(at[p - 1 : p + 1]) if True in last else at[p - 1 : p + 1]
+    return [(0, (*at[: p - 1], (slow - 1) * m + fast, *at[p + 1 :]))]
+
+
+def _concat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if len({len(modes) for modes in parts}) != 1:
+        orders = " and ".join(str(len(modes)) for modes in parts)
+        raise _refused(f"tensors of order {orders} are not put together")
+    p = _index(s[0], len(parts[0]))
+    sums = of(_sized(lambda *sizes: sum(sizes)), *(modes[p] for modes in parts))
+    return [
+        sums if k == p else of(_sized(_equal), *each)
+        for k, each in enumerate(zip(*parts, strict=True))
+    ]
+
+
+def _in_concat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, k = s[0] - 1, 0
+    i = at[p]
+    while i > size(shapes[k][p]):
+        i -= size(shapes[k][p])
+        k += 1
+    return [(k, tuple(_with(at, p, i)))]
+
+
+def _slice(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, (start, stop, step)) = parts, s
+    p, length = _index(p, len(modes)), _length(start, stop, step)
+
+    def within(n: int) -> int:
+        if length and not (1 <= start <= n and 1 <= start + (length - 1) * step <= n):
+            raise FinchError("bounds", f"the slice {start}:{step}:{stop} is not within 1:{n}")
+        return length
+
+    return _with(modes, p, of(_sized(within), modes[p]))
+
+
+def _in_slice(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, (start, _, step) = s
+    return [(0, tuple(_with(at, p - 1, start + (at[p - 1] - 1) * step)))]
+
+
+def _broadcast(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, *n) = parts, s
+    p = _index(p, len(modes) + 1)
+    return [*modes[:p], _constant(of, *(n or [1])), *modes[p:]]
+
+
+def _in_broadcast(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return [(0, tuple(_with(at, s[0] - 1)))]
+
+
+# -------------------------------------------------------------------------------- those made of them
+
+
+def _reshape(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,) = parts
+    known = prod(n for n in s if n != -1)
+    if s.count(-1) > 1 or any(n < -1 for n in s):
+        raise _refused(f"these are no sizes: {s}")
+
+    def shaped(n: int, *sizes: int) -> int:
+        count = prod(sizes)
+        rest = count // known if -1 in s and known else 1
+        if known * rest != count:
+            raise _refused(f"{count} elements are not reshaped to {' x '.join(map(str, s))}")
+        return rest if n == -1 else n
+
+    return [of(_sized(lambda *sizes, n=n: shaped(n, *sizes)), *modes) for n in s]
+
+
+def _in_reshaped(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    inner = [size(b) for b in shapes[0]]
+    known = prod(n for n in s if n != -1)
+    outer = [prod(inner) // known if n == -1 else n for n in s]
+    past = sum((i - 1) * prod(outer[:k]) for k, i in enumerate(at))
+    return [(0, tuple(past // prod(inner[:k]) % n + 1 for k, n in enumerate(inner)))]
+
+
+def _flatten(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    return [of(_sized(_product), *parts[0])]
+
+
+def _hcat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    columns = [[*modes, _constant(of, 1)] if len(modes) == 1 else modes for modes in parts]
+    return _concat([2], columns, of)
+
+
+def _in_hcat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    columns = [[*shape, (1, 1)] if len(shape) == 1 else shape for shape in shapes]
+    ((k, inner),) = _in_concat([2], columns, at)
+    return [(k, inner[: len(shapes[k])])]
+
+
+def _stack(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    p = _index(s[0], len(parts[0]) + 1)
+    return _concat(s, [[*modes[:p], _constant(of, 1), *modes[p:]] for modes in parts], of)
+
+
+def _in_stack(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return [(at[s[0] - 1] - 1, tuple(_with(at, s[0] - 1)))]
+
+
+def _block(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (c,) = s
+    if c < 1 or len(parts) % c:
+        raise _refused(f"{len(parts)} blocks are no rows of {c}")
+    rows = [_concat([2], parts[k : k + c], of) for k in range(0, len(parts), c)]
+    return _concat([1], rows, of)
+
+
+def _in_block(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    (c,) = s
+    ((row, at),) = _in_concat([1], shapes[::c], at)
+    ((column, at),) = _in_concat([2], shapes[row * c : row * c + c], at)
+    return [(row * c + column, at)]
+
+
+def _times(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    """`repeat` and `tile`."""
+    (modes,), (p, n) = parts, s
+    return _with(modes, _index(p, len(modes)), of(_sized(lambda size: size * n), modes[p - 1]))
+
+
+def _moved(to: Callable[[int, int, Any], int]) -> Places:
+    """Where an element of index i of the mode that is named first stands, by i, the mode's size, and
+    the setting that follows."""
+
+    def places(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+        p = s[0] - 1
+        return [(0, tuple(_with(at, p, to(at[p], size(shapes[0][p]), s[-1]))))]
+
+    return places
+
+
+def _same(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    """`roll` and `flip`."""
+    (modes,), p = parts, _index(s[0], len(parts[0]))
+    return _with(modes, p, of(_sized(lambda n: n), modes[p]))
+
+
+def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    return _with(parts[0], _index(s[0], len(parts[0])))
+
+
+def _in_squeezed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p = s[0] - 1
+    if size(shapes[0][p]) != 1:
+        raise _refused(f"a mode of size {size(shapes[0][p])} is not squeezed")
+    return [(0, (*at[:p], 1, *at[p:]))]
+
+
+def _permuted(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if sorted(s) != list(range(1, len(parts[0]) + 1)):
+        raise _refused(f"{s} is no permutation of {len(parts[0])} modes")
+    return [parts[0][p - 1] for p in s]
+
+
+def _in_permuted(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return [(0, tuple(at[s.index(k + 1)] for k in range(len(at))))]
+
+
+def _diagonal(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,) = parts
+    first, second = s or (1, 2)
+    p, q = _two(first, second, len(modes))
+    rest = [m for k, m in enumerate(modes) if k not in (p, q)]
+    return [*rest, of(_sized(min), modes[p], modes[q])]
+
+
+def _in_diagonal(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    inner = list(at[:-1])
+    for k in sorted(p - 1 for p in s or (1, 2)):
+        inner.insert(k, at[-1])
+    return [(0, tuple(inner))]
+
+
+def _kron(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if len(parts) != 2 or len(parts[0]) != len(parts[1]):
+        raise _refused("kron takes two tensors of the same order")
+    return [of(_sized(_product), a, b) for a, b in zip(*parts, strict=True)]
+
+
+def _in_kron(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    sizes = [size(b) for b in shapes[1]]
+    slow = tuple((i - 1) // n + 1 for i, n in zip(at, sizes, strict=True))
+    fast = tuple((i - 1) % n + 1 for i, n in zip(at, sizes, strict=True))
+    return [(0, slow), (1, fast)]
+
+
+def _triangle(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if len(parts[0]) != 2:
+        raise _refused("a triangle has two modes")
+    return parts[0]
+
+
+def _in_triangle(holds: Callable[[int, int, int], bool]) -> Places:
+    """Outside of it there is no element, and 0."""
+    return lambda s, shapes, at: [(0, at)] if holds(*at, *(s or [0])) else []
+
+
+_COLLAPSE = Operator(_collapse, _in_collapsed)
+_CONCAT = Operator(_concat, _in_concat, first=1, takes_all=True)
+_FLATTEN = Operator(_flatten, lambda s, shapes, at: _in_reshaped([-1], shapes, at))
+_EXPAND = Operator(_broadcast, _in_broadcast)
+_PERMUTE = Operator(_permuted, _in_permuted)
+
+OPERATORS = {
+    "collapse": _COLLAPSE,
+    "split": Operator(_split, _in_split),
+    "concat": _CONCAT,
+    "slice": Operator(_slice, _in_slice),
+    "broadcast": Operator(_broadcast, _in_broadcast, is_one_to_one=False),
+    "reshape": Operator(_reshape, _in_reshaped),
+    **dict.fromkeys(("flatten", "vec"), _FLATTEN),
+    "cat": _CONCAT,
+    "vcat": Operator(
+        lambda s, parts, of: _concat([1], parts, of),
+        lambda s, shapes, at: _in_concat([1], shapes, at),
+        takes_all=True,
+    ),
+    "hcat": Operator(_hcat, _in_hcat, takes_all=True),
+    "stack": Operator(_stack, _in_stack, first=1, takes_all=True),
+    "block": Operator(_block, _in_block, first=1, takes_all=True),
+    "repeat": Operator(_times, _moved(lambda i, n, r: (i - 1) // r + 1), is_one_to_one=False),
+    "tile": Operator(_times, _moved(lambda i, n, r: (i - 1) % n + 1), is_one_to_one=False),
+    "roll": Operator(_same, _moved(lambda i, n, s: (i - 1 - s) % n + 1)),
+    "flip": Operator(_same, _moved(lambda i, n, _: n + 1 - i)),
+    "expand_dims": _EXPAND,
+    "squeeze": Operator(_squeeze, _in_squeezed),
+    **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),
+    "diagonal": Operator(_diagonal, _in_diagonal),
+    "kron": Operator(_kron, _in_kron, takes_all=True, is_one_to_one=False),
+    "tril": Operator(_triangle, _in_triangle(lambda i, j, k: j - i <= k), is_one_to_one=False),
+    "triu": Operator(_triangle, _in_triangle(lambda i, j, k: j - i >= k), is_one_to_one=False),
+}
