@@ -85,3 +85,14 @@ def test_products_of_nothing(shape: tuple[int, int, int]) -> None:
     n, m, k = shape
     result = xp.compute(xp.asarray(matrix(n, m, 0, "csr")) @ xp.asarray(matrix(m, k, 0, "csc")))
     assert xp.todense(result).shape == (n, k) and not xp.todense(result).any()
+
+
+@pytest.mark.parametrize("of", ["csc", "csr"])
+def test_extremes_over_the_innermost_modes_are_one_loop_nest(of: str) -> None:
+    a = matrix(30, 40, 200, of)
+    innermost = 0 if of == "csc" else 1
+    for value, axis in ((a, innermost), (a.T, 1 - innermost), (a, None)):
+        found = xp.max(xp.asarray(value) - 1, axis=axis)
+        assert xp.plan(found).count(".=") == 1
+        assert np.array_equal(xp.todense(found), (value.toarray() - 1).max(axis=axis))
+    assert xp.plan(xp.max(xp.asarray(a), axis=1 - innermost)).count(".=") > 1

@@ -68,7 +68,7 @@ class Refilled(Leaf):
         format = self.static.format
         level = format.level if isinstance(format, Swizzled) else format
         tensor = Tensor.over(level, body.memory, True)
-        return SwizzledTensor(tensor, format.permutation) if tensor.format is not format else tensor
+        return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
 
 
 class Number(Expression):

@@ -13,6 +13,7 @@ from finchlang.array.expression import (
     Constant,
     Expression,
     Leaf,
+    Map,
     Number,
     Reduce,
     Refilled,
@@ -26,6 +27,7 @@ from finchlang.array.shapes import with_axes
 from finchlang.array.values import identity_of, op_node
 from finchlang.syntax import Literal
 from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Swizzled
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.types import Int64, Type, UInt64
 
@@ -53,6 +55,8 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
     fill, size = Constant(values.fill), _count(arg, axes)
     others = Reduce(op, _others(arg, identity_of(op, values.type)), axes)
     is_dense, count = len(arg.shape) - len(axes) < 2, Number(size, Int64)
+    if row.idempotent and _is_inside(arg, axes):
+        return Reduce(op, arg, axes)  # each run of fills takes one step
     if row.idempotent:
         is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
         return apply("ifelse", is_full, others, apply(op, others, fill))
@@ -62,6 +66,24 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
         none = apply("==", fills, Constant(typed_literal(0, Int64)), is_dense=is_dense)
         repeated = apply("ifelse", none, Constant(identity_of(op, values.type)), repeated)
     return apply(op, others, repeated)
+
+
+def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
+    """Whether these are the innermost modes of what is stored, in its first operand with sparse modes."""
+    inner = {*axes}
+    while not isinstance(arg, Leaf):
+        if type(arg) is View and None not in arg.axes:
+            inner = {arg.axes[k] for k in inner}  # type: ignore[misc]
+        elif type(arg) is not Map:
+            return False
+        parts = [part for part in arg.args if part.values.is_fill and part.shape]
+        if not parts or len(parts[0].shape) != len(arg.shape):
+            return False
+        arg = parts[0]
+    format = arg.static.format
+    order = range(1, len(arg.shape) + 1)
+    stored = format.permutation if isinstance(format, Swizzled) else order
+    return inner == {mode - 1 for mode in stored[: len(inner)]}
 
 
 def _others(arg: Expression, instead: Literal) -> Expression:

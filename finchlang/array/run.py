@@ -144,7 +144,7 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
         pairs = zip(rooms, own.arrays, strict=True)
         spare = [np.empty(room, array.dtype) for room, array in pairs]
         tensor.back_buffer = Memory(own.shape, spare, own.counters)
-    return SwizzledTensor(tensor, format.permutation) if isinstance(format, Swizzled) else tensor
+    return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
         return _from_array(np.array(array, array.dtype.newbyteorder("="), order="F"))
     memory = Memory.borrowed(shape, (array.transpose(axes).reshape(-1),), ())
     if isinstance(format, Swizzled):
-        return SwizzledTensor(Tensor.over(format.level, memory, True), format.permutation)
+        return SwizzledTensor.over(Tensor.over(format.level, memory, True), format)
     return Tensor.over(format, memory, True)
 
 

@@ -311,10 +311,20 @@ class SwizzledTensor:
         if sorted(permutation) != list(range(1, body.order + 1)):
             raise FinchError("dimension", f"{permutation} does not permute {body.order} modes")
         self.body, self.permutation = body, permutation
+        self._format = Swizzled(body.format, permutation)
+
+    @classmethod
+    def over(cls, body: Tensor, format: Swizzled) -> SwizzledTensor:
+        """A tensor of this format, which is known to be sound."""
+        made = cls.__new__(cls)
+        made.body, made.permutation, made._format = body, format.permutation, format
+        return made
 
     @property
     def format(self) -> Swizzled:
-        return Swizzled(self.body.format, self.permutation)
+        if self._format.level is not self.body.format:  # which got another fill
+            self._format = Swizzled(self.body.format, self.permutation)
+        return self._format
 
     @property
     def shape(self) -> tuple[int, ...]:
