@@ -69,7 +69,7 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
 
 
 def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
-    """Whether these are the innermost modes of what is stored, in its first operand with sparse modes."""
+    """Whether these are the innermost modes as the first operand with sparse ones is stored."""
     inner = {*axes}
     while not isinstance(arg, Leaf):
         if type(arg) is View and None not in arg.axes:
