@@ -26,13 +26,18 @@ from finchlang.agreement import same
 from finchlang.denote.denotation import denote
 from finchlang.host.verify import check
 from finchlang.normalize import normalize
+from finchlang.rules.spaces import has_gaps
+from finchlang.run import resolved
 from finchlang.run.kernel import Kernel
-from finchlang.run.resolved import with_operations
+from finchlang.run.resolved import inferred_fills, with_operations
 from finchlang.script.closing import Denoted, denoted, operation
+from finchlang.script.tensors import over
 from finchlang.session import Session
 from finchlang.source import FinchError
-from finchlang.syntax import Annotated, KernelNode, Node, Policy, Variable
+from finchlang.syntax import Annotated, KernelNode, Literal, Node, Policy, Variable
 from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.element import Element
+from finchlang.tensors.level import Swizzled
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.types import type_of_value
@@ -78,6 +83,12 @@ def _compare(case: Case, rules: str, native: bool) -> FinchError | None:
             formats[name], numbers[name] = number, value
         else:
             formats[name] = as_tensor(value).format  # type: ignore[union-attr]
+    try:
+        fills = inferred_fills(program, formats)
+    except FinchError as error:
+        return error
+    if fills:
+        case, program = with_inferred(case, program, formats, fills)
     program = with_policy(program, formats, case)
     try:
         kernel = Kernel(program, formats, rules)
@@ -123,6 +134,25 @@ def with_functions(program: Node, case: Case) -> tuple[Node, dict[Node, Denoted]
     operations: Any = {name: operation(value) for name, value in functions.items()}
     program = with_operations(KernelNode(program), operations).program
     return program, denoted(session._evaluator.apply, functions.values())
+
+
+def with_inferred(
+    case: Case, program: Node, formats: dict[str, Any], fills: dict[Variable, Literal]
+) -> tuple[Case, Node]:
+    """The case and its program with the fills that have been found in the places of `_`: in new
+    tensors, as these are declared. `formats` are changed."""
+    data = dict(case.data)
+    for name, fill in ((name.name, fill) for name, fill in fills.items()):
+        format, value = formats[name], data[name]
+        level = format.level if isinstance(format, Swizzled) else format
+        if not has_gaps(level) or level.fill == fill or not level.order:
+            continue
+        stale = value.body if isinstance(value, SwizzledTensor) else as_tensor(value)
+        data[name] = Tensor(over(level, Element(fill)), *stale.shape)
+        if isinstance(format, Swizzled):
+            data[name] = SwizzledTensor(data[name], format.permutation)
+        formats[name] = data[name].format
+    return replace(case, data=data), resolved.with_inferred(KernelNode(program), fills).program
 
 
 def with_policy(program: Node, formats: dict[str, Any], case: Case) -> Node:

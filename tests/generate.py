@@ -14,11 +14,11 @@ import itertools
 if __package__:
     from tests.generate_access import AccessGenerator, Known, Nest
     from tests.generate_data import OF_TWO_MODES, Case, typed_text
-    from tests.generate_functions import FunctionGenerator
+    from tests.generate_functions import Function, FunctionGenerator
 else:
     from generate_access import AccessGenerator, Known, Nest
     from generate_data import OF_TWO_MODES, Case, typed_text
-    from generate_functions import FunctionGenerator
+    from generate_functions import Function, FunctionGenerator
 
 from finchlang.types import TYPES, Type
 
@@ -32,7 +32,9 @@ class _Generator(AccessGenerator):
         super().__init__(seed)
         self.any_order = any_order
         if functions:
-            self.functions = FunctionGenerator(seed, self.kind).functions()
+            self.made = FunctionGenerator(seed, self.kind)
+            self.functions, self.often_zero = self.made.functions(), 0.5
+        self.regional: list[Function] = []
 
     # ------------------------------------------------------------------ statements
 
@@ -89,17 +91,22 @@ class _Generator(AccessGenerator):
     def declared(self, known: Known, dims: tuple[str, ...]) -> list[str]:
         """The declaration of a tensor that will be written over `dims`."""
         known.dims, known.declared, known.written = dims, True, False
+        if self.functions and self.chance(0.15):
+            return [f"{known.name} .= _"]
         fill = typed_text(known.level.fill.value)
         dense = all(lv.is_dense or lv.is_leaf for lv in known.level.levels())
         if dense and self.chance(0.1) and known.type.kind != "bool":
             fill = str(abs(self.value(TYPES["Int64"])))
         return [f"{known.name} .= {fill}"]
 
-    def assignment(self, nest: Nest, known: Known, indices: list[str]) -> str:
+    def assignment(
+        self, nest: Nest, known: Known, indices: list[str], value: str | None = None
+    ) -> str:
         sign = self.operator(known, nest)
-        value = self.expression(nest)
-        if known.type.kind == "bool" and self.kind != "bool":
-            value = self.condition(nest)
+        if value is None:
+            value = self.expression(nest)
+            if known.type.kind == "bool" and self.kind != "bool":
+                value = self.condition(nest)
         known.written = True
         line = f"{known.name}[{', '.join(indices)}] {sign} {value}"
         sign = self.stored_half(known)
@@ -147,6 +154,8 @@ class _Generator(AccessGenerator):
 
     def statement(self) -> list[str]:
         form = self.random.random()
+        if self.functions and self.chance(0.2):
+            return self.in_a_region()
         if form < 0.1:
             return self.through_workspace()
         if form < 0.18:
@@ -199,6 +208,38 @@ class _Generator(AccessGenerator):
         if self.chance(0.2):
             return f"if {self.condition(nest)}\n{line}\nend"
         return line
+
+    def in_a_region(self) -> list[str]:
+        """A function whose region goes by the fills of its operands, which they have."""
+        nest = self.nest(fewest=1)
+        function, known = self.made.regional(f"g{len(self.regional) + 1}")
+        self.regional.append(function)
+        args = [self.of_fill(nest, fill) for fill in known.fills]
+        value = f"{function.name}({', '.join(args)})"
+        if self.chance(0.25):
+            signs = {"bool": "&|", "minplus": "+"}.get(self.kind, "+*")
+            value = f"{value} {self.random.choice(signs)} {self.access(nest)}"
+        before, target, at = self.output(nest)
+        if before and self.chance(0.5):
+            before = [f"{target.name} .= _"]
+        if target.type.kind == "bool" and self.kind != "bool":
+            value = f"{value} != {self.literal()}"
+        if self.chance(0.7):
+            nest.writes[target.name] = "="
+        if not target.declared:
+            nest.bound.update(at)
+        line = self.assignment(nest, target, at, value)
+        ordered = [at] if target.is_sequential and target.declared else []
+        return [*before, *self.loops(nest, self.order_of(nest, ordered), [line])]
+
+    def of_fill(self, nest: Nest, fill: str) -> str:
+        """An access of a new tensor of this fill."""
+        dims = sorted(set(nest.indices.values()))
+        dims = [self.random.choice(dims) for _ in range(self.random.choice((1, 1, 2)))]
+        self.only_fill = fill == "true" if self.kind == "bool" else float(fill)
+        known, self.only_fill = self.new(tuple(dims)), None
+        nest.reads.add(known.name)
+        return f"{known.name}[{', '.join(self.index_of(nest, d) for d in known.dims)}]"
 
     def through_workspace(self) -> list[str]:
         """Gustavson's way: a row or column at a time in a tensor that is declared in the loop."""
@@ -286,5 +327,5 @@ def generate(seed: int, any_order: bool = False, functions: bool = False) -> Cas
         lines.append("\n".join(generator.statement()))
     used = {n: v for n, v in generator.data.items() if any(n in line for line in lines)}
     policy = POLICIES[seed % len(POLICIES)] if any_order else None
-    functions = tuple(f.text for f in generator.functions)
-    return Case(tuple(lines), used, policy, functions)
+    made = (*generator.functions, *generator.regional)
+    return Case(tuple(lines), used, policy, tuple(f.text for f in made))

@@ -87,6 +87,8 @@ class DataGenerator:
     def __init__(self, seed: int):
         self.random = random.Random(seed)
         self.kind = self.random.choices(("float", "int", "bool", "minplus"), (5, 4, 2, 2))[0]
+        self.often_zero = 0.8  # how often a fill is
+        self.only_fill: Any = None  # what all fills are, if not None
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -111,15 +113,17 @@ class DataGenerator:
         return float(whole) if type.is_float else whole
 
     def fill(self, type: Type) -> Any:
+        if self.only_fill is not None:
+            return type.wrap(self.only_fill)
         if self.kind == "minplus" and type.is_float and self.chance(0.7):
             return float("inf")
-        return 0 if self.chance(0.8) else self.value(type)
+        return 0 if self.chance(self.often_zero) else self.value(type)
 
     def format(self, dims: tuple[str, ...], type: Type) -> Level:
         """A random nest of levels over dimensions by name; a Pattern for Bool now and then, where
         the level above it may have one. Levels of square matrices stand over equal dimensions."""
         level: Level = Element(typed_literal(self.fill(type), type))
-        if type.kind == "bool" and dims and self.chance(0.5):
+        if type.kind == "bool" and dims and self.only_fill is not True and self.chance(0.5):
             level = Pattern()
         done = 0
         while done < len(dims):

@@ -1,13 +1,17 @@
-"""Random functions of a script, which random kernels call as operators: expressions, and bodies with
-names, branches and loops that end."""
+"""Random functions of a script, which random kernels call as operators: expressions, bodies with
+names, branches and loops that end, and what is known of them."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 
-#: of each kind of program, the type that functions compute in and what they compute
-TYPE = {"float": "Float64", "int": "Int64", "bool": "Bool", "minplus": "Float64"}
+if __package__:
+    from tests.generate_laws import KNOWN, REGIONAL, TYPE, Known, LawGenerator
+else:
+    from generate_laws import KNOWN, REGIONAL, TYPE, Known, LawGenerator
+
+#: what functions compute, in each kind of program
 FORMS = {
     "float": ("{a} + {b}", "{a} - {b}", "{a} * {b}", "min({a}, {b})", "max({a}, {b})", "abs({a})"),
     "int": (
@@ -32,7 +36,7 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Function:
-    """A function: its name, how many arguments it takes, and its definition."""
+    """A function: its name, how many arguments it takes, and its definition, with its laws."""
 
     name: str
     count: int
@@ -44,12 +48,24 @@ class FunctionGenerator:
 
     def __init__(self, seed: int, kind: str):
         self.random, self.kind = random.Random(seed), kind
+        self.laws = LawGenerator(self.random, kind)
         self.made: list[Function] = []
 
     def functions(self) -> tuple[Function, ...]:
         for k in range(self.random.choice((1, 1, 2))):
-            self.made.append(self.function(f"f{k + 1}", self.random.choice((1, 2, 2, 2, 3))))
+            name = f"f{k + 1}"
+            if self.chance(0.5):
+                known = self.random.choice(KNOWN[self.kind])
+                made = Function(name, known.count, self.laws.definition(name, known))
+            else:
+                made = self.function(name, self.random.choice((1, 2, 2, 2, 3)))
+            self.made.append(made)
         return tuple(self.made)
+
+    def regional(self, name: str) -> tuple[Function, Known]:
+        """A function that is for operands of certain fills, and what is known of it."""
+        known = self.random.choice(REGIONAL[self.kind])
+        return Function(name, known.count, self.laws.definition(name, known)), known
 
     def function(self, name: str, count: int) -> Function:
         parameters = [f"p{k + 1}" for k in range(count)]
@@ -62,7 +78,9 @@ class FunctionGenerator:
             return Function(name, count, f"{head} = {body}{rest}")
         if self.chance(0.4):
             values = [f"{type}({p})" for p in parameters]
-            return Function(name, count, f"{head} = {self.expression(values, 2)}")
+            body = self.expression(values, 2)
+            lines = [f"{head} = {body}", *self.laws.of_any(name, count, body)]
+            return Function(name, count, "\n".join(lines))
         names = [f"a{k + 1}" for k in range(count)]
         given = [f"{n} = {type}({p})" for n, p in zip(names, parameters, strict=True)]
         lines = [*given, *self.statements(names, 2, False), f"return {self.expression(names, 1)}"]

@@ -96,3 +96,15 @@ def steps(laws: str) -> int:
 def test_a_case_is_computed_in_place_of_the_function() -> None:
     cases = "@case g(x, 0) = abs(x)\n@case g(0, y) = abs(y)"
     assert steps(cases) < 0.9 * steps("")
+
+
+def test_a_function_that_another_calls_has_its_laws() -> None:
+    text = "g(x, y) = x - y\n@properties g annihilator(0)\nf(x, y) = g(x, y) + 0 * y"
+    with pytest.raises(FinchError, match="`g` is not .* the annihilator 0 as argument 1"):
+        call(text)
+    right = "g(x, y) = y * x\n@properties g annihilator(0)\nf(x, y) = g(x, y) + 0 * y"
+    assert call(right).tolist() == [6, 0]
+    session = Session("denote")
+    session["x"], session["r"] = np.array([3, 5]), np.zeros(2, int)
+    session.run(f"{right}\n@finch for i = _; r[i] = f(x[i], 2); end")
+    assert session["r"].tolist() == [6, 10]

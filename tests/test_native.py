@@ -14,6 +14,7 @@ from ir_samples import checked, compiled
 from level_kernels import result, tensor
 from native_calls import run
 
+import finchlang.array as xp
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ONE, ZERO, const, op
 from finchlang.native import jit, module
@@ -329,3 +330,12 @@ def test_fused_fills_fill(loop: str, times: int, value: str, condition: str) -> 
     tensors = {"x": tensor(x, "Dense(Element(0.0))"), "y": Tensor("Dense(Element(0.0))", 9)}
     taken = np.where((x > 2) | (condition == "true"), x if value == "x[i]" else x * x, 0)
     np.testing.assert_array_equal(result(text, tensors, "y"), 7 + times * taken)
+
+
+@pytest.mark.parametrize("type", ["int8", "uint16", "int32", "float32"])
+def test_parts_of_pairs_of_different_sizes(type: str) -> None:
+    """LLVM's passes must know what padding there is between them."""
+    values = np.random.default_rng(0).integers(0, 9, (4, 5)).astype(type)
+    for axis in (0, 1):
+        found = xp.todense(xp.argmin(values, axis=axis))
+        assert found.tolist() == np.argmin(values, axis=axis).tolist()

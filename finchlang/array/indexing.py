@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply, converted
+from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply
 from finchlang.array.lower import ONE, Lowering, lowers
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis
@@ -16,7 +16,7 @@ from finchlang.array.shapes import with_axes
 from finchlang.array.values import unknown_values
 from finchlang.syntax import Call, Extent, Literal, Node, Variable
 from finchlang.tensors.element import typed_literal
-from finchlang.types import Float64, Int64, UInt64, pair_of
+from finchlang.types import Int64, pair_of
 
 ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
 
@@ -237,11 +237,9 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
 
 
 def _orderly(arg: Expression, op: str) -> Expression:
-    """`arg` with what comes first in place of NaN, which is the least and the greatest; of 64 bits, as
-    the place beside it is."""
+    """`arg` with what comes first in place of NaN, which is the least and the greatest."""
     type = arg.values.type
     if not type.is_float:
-        return arg if type is UInt64 else converted(arg, Int64)
-    arg, type = converted(arg, Float64), Float64
+        return arg
     first = type.lowest if op == "minby" else type.highest
     return apply("ifelse", apply("isnan", arg), Constant(typed_literal(first, type)), arg)

@@ -96,8 +96,10 @@ def _optimise_briefly(module: Any) -> None:
 def _module(source: str, is_rare: bool = False) -> Any:
     """The optimised module of a text. For what is apart, being seldom run, and merges one by one, little
     is enough: the merging of a workspace takes 50 ms to compile in place of 78, and no longer to run."""
-    target_machine()  # initialises LLVM
+    machine = target_machine()
     module = llvm.parse_assembly(source, llvm.create_context())
+    # by which passes know where the parts of pairs are: without it, an i64 may stand at 4
+    module.data_layout = str(machine.target_data)
     if is_rare or source.count("\n") >= LARGE:
         _optimise_briefly(module)
     else:

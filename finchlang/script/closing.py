@@ -366,9 +366,7 @@ class _Closing:
             self.functions += inner.functions
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
-            return Call(
-                Operation(found.name, found.parameters, found.body, span=span), args, span=node.span
-            )
+            return Call(replace(found, span=span), args, span=node.span)
         row = value if isinstance(value, Operator) else None
         if isinstance(value, Type) or value is None:
             row = OPERATORS.get(name if value is None else value.name)
