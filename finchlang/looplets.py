@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from finchlang.host.fold import ONE, add, sub
+from finchlang.host.fold import ONE, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.source import Bug
 from finchlang.syntax import Node, is_missing
 
 
@@ -137,6 +138,12 @@ class Jumper(Steps):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Blocks(Jumper):
+    """A jumper over blocks, each with a looplet nest of its own, which is entered once: no other
+    stride cuts a block, since where another jumper leads this one stays a jumper."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Shift(Looplet):
     """`body` moved by `delta`: coordinate i of the loop is coordinate i - delta of the body
     (Looplets'23 section 8)."""
@@ -156,13 +163,14 @@ class AcceptRun(Looplet):
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What derived rules need to know of steppers over sorted storage: at its positions start..stop-1
-    is something each, without overlaps, and `fill` is the payload between. `here(host)` is the
+    is something each, without overlaps, and `fill` is the payload between (None if there is nothing
+    between). `here(host)` is the
     position the stepper is at, and `locate(host, q, i)` the first position from q on that ends at or
     after coordinate i."""
 
     start: Expr
     stop: Expr
-    fill: Node
+    fill: Node | None
     here: Callable[[Host], Expr]
     locate: Callable[[Host, Expr, Expr], Expr]
 
@@ -172,6 +180,7 @@ class Positions(Stored):
     """For the rules `Positions` and `Leapfrog`, of spikes in a row: `coordinate(host, q)` is the
     coordinate of position q and `tail(host, q, i)` the payload there."""
 
+    fill: Node
     coordinate: Callable[[Host, Expr], Expr]
     tail: Callable[[Host, Expr, Expr], Node]
     are_distinct: bool = True  # no two positions have the same coordinate
@@ -246,7 +255,7 @@ def _stored(known: Any, inside: Any, payload: Any, up: Any, down: Any) -> Any:
     """`rebuild` for Positions and Regions."""
     known = replace(
         known,
-        fill=payload(known.fill),
+        fill=known.fill and payload(known.fill),
         locate=lambda host, q, i, locate=known.locate: locate(host, q, down(i)),
     )
     if isinstance(known, Positions):
@@ -302,6 +311,52 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
         case Sequence((*before, last)):
             return Sequence((*before, set_end(last, end)))
     return looplet
+
+
+def at_point(host: Host, node: Any, i: Expr) -> Node:
+    """What a looplet nest has at coordinate i: payload, with what is to be done or asked for it."""
+
+    def inside(body: Node) -> Node:
+        return at_point(host, body, i)
+
+    match node:
+        case Lookup(at):
+            return at(host, i)
+        case AcceptRun(accept):
+            return accept(host, i, i)
+        case Run(body):
+            return body
+        case Spike(body, tail, end):
+            assert end is not None
+            return Switch(compare("eq", i, end), tail, body)
+        case Phase(body, _, stop):
+            return inside(set_end(body, stop))
+        case Sequence((*phases, last)):
+            rest = inside(last)
+            for phase in reversed(phases):
+                assert phase.stop is not None
+                rest = Switch(compare("le", i, phase.stop), inside(phase), rest)
+            return rest
+        case Shift(body, delta):
+            return inside(shifted(body, delta))
+        case Steps(seek):
+
+            def find(host: Host) -> tuple[Node, None]:
+                assert seek is not None
+                seek(host, i)
+                return at_point(host, set_end(node.body(host), node.stride(host)), i), None
+
+            return Thunk(find)
+        case Switch() | Choice():
+            return rebuild(node, inside)
+        case Thunk(preamble):
+
+            def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+                body, epilogue = preamble(host)
+                return at_point(host, body, i), epilogue
+
+            return Thunk(enter)
+    raise Bug(f"nothing is at a place of {node}")
 
 
 def may_be_missing(looplet: Node) -> bool:

@@ -99,7 +99,8 @@ def _sole_stepper(term: Node) -> Stepper | None:
 
 def skips_gaps(machine: Machine, term: Node, looplet: Looplet, known: Stored, state: State) -> bool:
     """Whether between the entries of `looplet` nothing is left to do."""
-    return is_nothing(machine, put(term, {id(looplet): known.fill}, consume=True), state)
+    fill = known.fill
+    return fill is None or is_nothing(machine, put(term, {id(looplet): fill}, consume=True), state)
 
 
 def _in_gaps(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from finchlang.algebra import literal_type, operator
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
-from finchlang.host.interface import Host
-from finchlang.host.ir import Const, Expr
+from finchlang.host.ir import Expr
 from finchlang.properties import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError
@@ -29,7 +29,7 @@ from finchlang.syntax import (
     Value,
     Variable,
 )
-from finchlang.tensors.level import READ, Fiber, TensorLike
+from finchlang.tensors.level import READ, Fiber, TensorLike, fail_unless
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.positioned import coordinate, entry, positions
 from finchlang.tensors.wrappers import WRAPPERS
@@ -102,10 +102,10 @@ def resolve(node: Node, state: State) -> TensorLike:
             kind = MASKS[name]
             sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
             return Mask(kind, tuple(_whole(a, state) for a in args), tuple(sizes))
-        case Call(Variable(name), (body, *settings)) if name in WRAPPERS:
-            # only the last mode is iterated over now: the other settings may not have values yet
-            make = WRAPPERS[name].make
-            return make(node, resolve(body, state), settings[-1], lambda n: _whole(n, state))
+        case Call(Variable(name)) if name in WRAPPERS:
+            return WRAPPERS[name].make(
+                node, partial(resolve, state=state), partial(_whole, state=state)
+            )
     raise Stuck("e(tns) = tns'", node, "this is no tensor")
 
 
@@ -177,15 +177,6 @@ def _origin(node: Node) -> str:
                         where = f"dimension {mode} of {name.removesuffix('_stored')} shifted"
                         return f"{where} (`~` or a window frees an index from it)"
     return "the extent given"
-
-
-def fail_unless(
-    host: Host, condition: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Any
-) -> None:
-    """Check a condition when the program runs."""
-    if isinstance(condition, Const) and condition.value:
-        return
-    host.branch(condition, lambda: None, lambda: host.fail(kind, message, values, span))
 
 
 def is_ready(node: Node) -> bool:

@@ -33,7 +33,7 @@ from finchlang.rules.context import (
     with_bounds,
 )
 from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_empty, rule
-from finchlang.rules.expressions import evaluate, evaluate_extent, fail_unless, is_ready, resolve
+from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most
 from finchlang.rules.simplify import repeat, simplify
@@ -54,7 +54,7 @@ from finchlang.syntax import (
     Variable,
     is_missing,
 )
-from finchlang.tensors.level import READ, UPDATE, Fiber
+from finchlang.tensors.level import READ, UPDATE, Fiber, fail_unless
 from finchlang.tensors.wrappers import capture
 from finchlang.walk import mentions, names, replace, walk
 
@@ -216,7 +216,7 @@ def _unfurl_site(term: Loop, site: Access, mode: str, state: State) -> tuple[Nod
     on."""
     region = bounds(term)
     assert region is not None
-    closed, captured = capture(site.tensor)
+    closed, captured = capture(site.tensor, is_ready)
     tensor = resolve(closed, state)
     extent, stop = tensor.extent(), region[1]
     if extent is not None:

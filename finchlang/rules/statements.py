@@ -22,7 +22,6 @@ from finchlang.rules.expressions import (
     UNDEFINED,
     evaluate,
     evaluate_extent,
-    fail_unless,
     is_ready,
     resolve,
 )
@@ -44,7 +43,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.syntax import Node as Term
-from finchlang.tensors.level import READ, UPDATE, Fiber
+from finchlang.tensors.level import READ, UPDATE, Fiber, fail_unless
 from finchlang.types import Float64, can_store
 from finchlang.walk import substitute
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 
 from finchlang.host.fold import ONE, compare, const
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.host.ir import Buffer, Cell, Const, Expr
 from finchlang.looplets import Run
 from finchlang.source import Bug, Span
 from finchlang.syntax import Literal, Node
@@ -351,10 +352,15 @@ class TensorLike(Node):
         """The number of dimensions."""
         return len(self.sizes())
 
-    def extent(self) -> tuple[Expr, Expr] | None:
-        """First and last coordinate of the last dimension; None if it is without bounds."""
-        size = self.sizes()[-1]
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        """First and last coordinate of the last dimension, or of the one so many before; None if it is
+        without bounds."""
+        size = self.sizes()[-1 - back]
         return None if size is None else (ONE, size)
+
+    def dense_modes(self) -> int:
+        """How many of the last dimensions have a position for each of their places, in order."""
+        return 0
 
     def uniform(self, value: Node) -> Node:
         """The tensor of this one's dimensions but the last that has `value` everywhere."""
@@ -367,6 +373,14 @@ class TensorLike(Node):
     def fill_value(self) -> Literal | None:
         """The value where nothing is stored; None where that has no meaning."""
         return None
+
+
+def fail_unless(
+    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
+) -> None:
+    """Check a condition when the program runs."""
+    if not (isinstance(holds, Const) and holds.value):
+        host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +421,9 @@ class Fiber(TensorLike):
 
     def fill_value(self) -> Literal | None:
         return self.level.fill
+
+    def dense_modes(self) -> int:
+        return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
 
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
         """The subfiber at `position` of the child level."""

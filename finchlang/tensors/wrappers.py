@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from finchlang.host.fold import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
@@ -27,12 +28,16 @@ from finchlang.looplets import (
     set_end,
 )
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, NOTHING, Call, Extent, Index, Literal, Node, Value, Variable
+from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.tensors import slices
-from finchlang.tensors.level import UPDATE, Fiber, TensorLike
-from finchlang.walk import substitute, walk
+from finchlang.tensors.level import UPDATE, Fiber, TensorLike, fail_unless
+from finchlang.tensors.products import Collapse, Resolve
+from finchlang.tensors.projections import PLACEHOLDER, Split, nest
+from finchlang.walk import substitute
 
-_MISSING = Literal(MISSING)
+_MISSING, _NEUTRAL = Literal(MISSING), Literal(NOTHING)
+_TRUE, _FALSE = Literal(True), Literal(False)
+_PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
 
 
 # ------------------------------------------------------------------------------------- closures
@@ -41,21 +46,19 @@ _MISSING = Literal(MISSING)
 # searched and substituted, and a placeholder in the payload.
 
 
-def capture(tensor: Node) -> tuple[Node, tuple[Node, ...]]:
-    """A tensor with placeholders for the settings of its outer modes that are no constants, and
-    these settings."""
+def capture(tensor: Node, is_known: Callable[[Node], bool]) -> tuple[Node, tuple[Node, ...]]:
+    """A tensor with placeholders for the settings of its modes that are not known yet, and these
+    settings."""
     captured: list[Node] = []
 
     def closed(node: Node) -> Node:
         if not isinstance(node, Call) or _name(node) not in WRAPPERS:
             return node
         body, *settings = node.args
-        return Call(
-            node.op, (closed(body), *map(hide, settings[:-1]), settings[-1]), span=node.span
-        )
+        return Call(node.op, (closed(body), *map(hide, settings)), span=node.span)
 
     def hide(setting: Node) -> Node:
-        if not any(isinstance(n, (Index, Variable)) for n in walk(setting)):
+        if setting in _PROTOCOLS or is_known(setting):
             return setting
         captured.append(setting)
         return _placeholder(len(captured) - 1)
@@ -69,8 +72,10 @@ def release(payload: Node, captured: tuple[Node, ...]) -> Any:
 
 
 def _placeholder(number: int) -> Variable:
-    return Variable(f"setting {number}")
+    return Variable(f"{PLACEHOLDER}{number}")
 
+
+_PROTOCOLS = tuple(map(Variable, ("walk", "gallop", "follow")))
 
 #: evaluates an integer argument
 Evaluate = Callable[[Node], Expr]
@@ -78,12 +83,13 @@ Evaluate = Callable[[Node], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(TensorLike):
-    """What wrappers have in common: the `call` that makes it, with a setting for each mode, the
-    tensor `body` within, and the last mode's setting (None if it is neutral)."""
+    """What wrappers with a setting for each mode have in common: the `call` that makes it, the tensor
+    `body` within, the last mode's setting (None if it is neutral), and what evaluates others."""
 
     call: Call
     body: TensorLike
     last: Any
+    evaluate: Evaluate
 
     @property
     def mode(self) -> str:
@@ -93,11 +99,24 @@ class Wrapper(TensorLike):
     def order(self) -> int:
         return len(self.call.args) - 1
 
-    def extent(self) -> tuple[Expr, Expr] | None:
-        return self.body.extent()
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return self.body.extent(back)
+
+    def setting(self, back: int) -> Any:
+        """The setting of the mode so many before the last; None if it is neutral."""
+        if back == 0:
+            return self.last
+        setting, row = self.call.args[-1 - back], WRAPPERS[_name(self.call)]
+        return None if setting == row.neutral else row.setting(setting, self.evaluate)
 
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
+
+    def dense_modes(self) -> int:
+        """None by which a setting says something of a mode."""
+        neutral = WRAPPERS[_name(self.call)].neutral
+        settings = reversed(self.call.args[1:])
+        return min(self.body.dense_modes(), len(list(takewhile(lambda s: s == neutral, settings))))
 
     def around(self, inner: Node) -> Node:
         """The wrapper of the modes but the last, around `inner`."""
@@ -133,8 +152,8 @@ class Protocolized(Wrapper):
 class Permissive(Wrapper):
     """`permissive(A, b...)`: out of range, mode k reads `missing` if b[k] (and takes no writes)."""
 
-    def extent(self) -> tuple[Expr, Expr] | None:
-        return None if self.last else self.body.extent()
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return None if self.setting(back) else self.body.extent(back)
 
     def rest(self, payload: Node) -> Node:
         # where an outer level stores nothing, inner modes still end somewhere
@@ -161,11 +180,11 @@ class Permissive(Wrapper):
 class Offset(Wrapper):
     """`offset(A, d...)[i...]` is `A[i + d...]`."""
 
-    def extent(self) -> tuple[Expr, Expr] | None:
-        extent = self.body.extent()
-        if extent is None or self.last is None:
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        extent, delta = self.body.extent(back), self.setting(back)
+        if extent is None or delta is None:
             return extent
-        return sub(extent[0], self.last), sub(extent[1], self.last)
+        return sub(extent[0], delta), sub(extent[1], delta)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if self.last is None:
@@ -176,39 +195,34 @@ class Offset(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Window(Wrapper):
-    """`window(A, a:b, ...)[i, ...]` is `A[i + a - 1, ...]` with i in 1:(b - a + 1)."""
+    """`window(A, a:b, ...)[i, ...]` is `A[i + a - 1, ...]` with i in 1:(b - a + 1), and
+    `window(A, a:s:b, ...)[i, ...]` is `A[a + (i - 1) * s, ...]`; s may be negative where a level can
+    be read, or written, in any order."""
 
-    def extent(self) -> tuple[Expr, Expr] | None:
-        if self.last is None:
-            return self.body.extent()
-        start, stop = self.last
-        return ONE, add(sub(stop, start), ONE)
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        limits = self.setting(back)
+        return self.body.extent(back) if limits is None else (ONE, limits.length())
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if self.last is None:
             return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
-        first, last = self.last
+        if self.last.step is not None:
+            return self._strided(host, mode, protocol)
+        first, last, _ = self.last
         if (extent := self.body.extent()) is not None:
             _check_window(host, self, extent, ONE)
         delta = host.let(sub(ONE, first), "shift")
         return set_end(Shift(self.within(host, mode, protocol), delta), add(last, delta))
 
-
-@dataclass(frozen=True, slots=True)
-class Strided(Wrapper):
-    """`window(A, a:s:b, ...)[i, ...]` is `A[a + (i - 1) * s, ...]`; s may be negative where a level
-    can be read, or written, in any order."""
-
-    step: Expr
-
-    def extent(self) -> tuple[Expr, Expr] | None:
-        start, stop = self.last
-        return ONE, slices.length(start, self.step, stop)
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        start, step = self.last[0], self.step
-        _fail_unless(
-            host, compare("ne", step, 0), "dimension", "the step of a slice is not 0", (), self.call
+    def _strided(self, host: Host, mode: str, protocol: str | None) -> Node:
+        start, _, step = self.last
+        fail_unless(
+            host,
+            compare("ne", step, 0),
+            "dimension",
+            "the step of a slice is not 0",
+            (),
+            self.call.span,
         )
         if (extent := self.body.extent()) is not None:
             _check_window(host, self, extent, step)
@@ -229,39 +243,31 @@ class Strided(Wrapper):
 
     def _check_order(self, host: Host) -> None:
         """Fail if the step is negative and coordinates must come in order."""
+        step = self.last.step
         inner: Any = self
         while not isinstance(inner, Fiber):
             inner = inner.body if hasattr(inner, "body") else inner.fiber
         ordered = next((lv for lv in inner.level.levels() if lv.is_sequential), None)
         if ordered is None:
             return
-        rises, kind = compare("gt", self.step, ZERO), type(ordered).__name__
+        rises, kind = compare("gt", step, ZERO), type(ordered).__name__
         message = f"{kind} is written in order, and this slice goes down"
         if isinstance(rises, Const) and not rises.value:
             hint = f"use a format that takes any order: {inner.level.random_access()}"
             raise FinchError("access order", message, self.call.span, hint)
-        _fail_unless(host, rises, "access order", message, (), self.call)
+        fail_unless(host, rises, "access order", message, (), self.call.span)
 
 
-def _check_window(
-    host: Host, window: Window | Strided, extent: tuple[Expr, Expr], step: Expr
-) -> None:
+def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: Expr) -> None:
     """Fail unless a window or slice is within `extent`."""
-    start, stop = window.last
-    is_plain = isinstance(window, Window)
+    start, stop, _ = window.last
+    is_plain = window.last.step is None
     shown = "window {}:{}" if is_plain else "slice {}:{}:{}"
     values = (start, stop, *extent) if is_plain else (start, step, stop, *extent)
     dimension = len(window.call.args) - 1
     message = f"the {shown} is not within dimension {dimension}, which is {{}}:{{}}"
     fits = slices.is_within(start, step, stop, extent)
-    _fail_unless(host, fits, "bounds", message, values, window.call)
-
-
-def _fail_unless(
-    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], call: Call
-) -> None:
-    if not (isinstance(holds, Const) and holds.value):
-        host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, call.span))
+    fail_unless(host, fits, "bounds", message, values, window.call.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +287,11 @@ class Toeplitz(TensorLike):
     def order(self) -> int:
         return self.body.order + 1
 
-    def extent(self) -> tuple[Expr, Expr] | None:
-        return None if self.divided == self.body.order else self.body.extent()
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode in (self.divided, self.divided + 1):
+            return None
+        return self.body.extent(back - (mode < self.divided))
 
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
@@ -303,21 +312,58 @@ class Toeplitz(TensorLike):
         return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
 
 
+@dataclass(frozen=True, slots=True)
+class Broadcast(TensorLike):
+    """`broadcast(A, k, n)`: a mode k of size n more than A has, which A does not depend on."""
+
+    call: Call
+    body: TensorLike
+    added: int
+    evaluate: Evaluate
+
+    @property
+    def mode(self) -> str:
+        return self.body.mode
+
+    @property
+    def order(self) -> int:
+        return self.body.order + 1
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode == self.added:
+            return ONE, self.evaluate(self.call.args[2])
+        return self.body.extent(back - (mode < self.added))
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+    def rest(self, payload: Node) -> Node:
+        if isinstance(payload, (Literal, Value)):
+            return payload
+        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+
+    def uniform(self, value: Node) -> Node:
+        return self.rest(self.body.uniform(value)) if self.added < self.order else self.body
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.added == self.order:
+            return Run(self.call.args[0])
+        return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+
+
 # --------------------------------------------------------------------------------------- the table
 
 
 @dataclass(frozen=True)
 class WrapperKind:
-    """A row of Table 5: how a wrapper is made from its call, the tensor within and the last
-    argument; `neutral` is the setting of a mode that is left as it is."""
+    """A row of Table 5: how a wrapper is made from its call, with what finds the tensors within and
+    what evaluates settings. If it has a setting for each mode, `neutral` is that of a mode that is
+    left as it is, and `setting` reads any other."""
 
-    neutral: Node
-    make: Callable[[Call, TensorLike, Node, Evaluate], TensorLike]
-
-
-_TRUE, _FALSE = Literal(True), Literal(False)
-_PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
-_NEUTRAL = Literal(NOTHING)
+    make: Callable[[Call, Resolve, Evaluate], TensorLike]
+    neutral: Node = _NEUTRAL
+    setting: Callable[[Node, Evaluate], Any] = lambda setting, evaluate: setting
 
 
 def _name(call: Call) -> str:
@@ -325,45 +371,85 @@ def _name(call: Call) -> str:
     return call.op.name
 
 
-def _protocolized(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
-    if isinstance(last, Variable) and last.name in ("walk", "gallop", "follow"):
-        return Protocolized(call, body, last.name)
-    if last == _NEUTRAL:
-        return Protocolized(call, body, None)
-    raise FinchError("type", "a protocol is walk, gallop, follow or nothing", last.span)
+def _of_modes(
+    kind: Callable[[Call, TensorLike, Any, Evaluate], TensorLike],
+    neutral: Node,
+    setting: Callable[[Node, Evaluate], Any],
+) -> WrapperKind:
+    """The row of a wrapper with a setting for each mode."""
+
+    def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+        last = call.args[-1]
+        known = None if last == neutral else setting(last, evaluate)
+        return kind(call, resolve(call.args[0]), known, evaluate)
+
+    return WrapperKind(make, neutral, setting)
 
 
-def _permissive(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
-    for arg in call.args[1:]:
-        if arg not in (_TRUE, _FALSE):
-            raise FinchError("type", "permissive(A, ...) takes true or false a mode", arg.span)
-    return Permissive(call, body, True if last == _TRUE else None)
+def _protocol(setting: Node, evaluate: Evaluate) -> str:
+    if setting in _PROTOCOLS:
+        return setting.name
+    raise FinchError("type", "a protocol is walk, gallop, follow or nothing", setting.span)
 
 
-def _offset(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
-    return Offset(call, body, None if last == Literal(0) else evaluate(last))
+def _permission(setting: Node, evaluate: Evaluate) -> bool:
+    if setting == _TRUE:
+        return True
+    raise FinchError("type", "permissive(A, ...) takes true or false a mode", setting.span)
 
 
-def _window(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
-    if last == _NEUTRAL:
-        return Window(call, body, None)
-    if not isinstance(last, Extent):
-        raise FinchError("type", "a window is a range, or nothing", last.span)
-    limits = evaluate(last.start), evaluate(last.stop)
-    if last.step in (None, Literal(1)):
-        return Window(call, body, limits)
-    return Strided(call, body, limits, evaluate(last.step))
+class Limits(NamedTuple):
+    """A window's, or slice's, elements start, start + step, ..., stop."""
+
+    start: Expr
+    stop: Expr
+    step: Expr | None
+
+    def length(self) -> Expr:
+        if self.step is None:
+            return add(sub(self.stop, self.start), ONE)
+        return slices.length(self.start, self.step, self.stop)
 
 
-def _toeplitz(call: Call, body: TensorLike, last: Node, evaluate: Evaluate) -> TensorLike:
-    assert isinstance(last, Literal)
-    return Toeplitz(call, body, last.value)
+def _limits(setting: Node, evaluate: Evaluate) -> Limits:
+    if not isinstance(setting, Extent):
+        raise FinchError("type", "a window is a range, or nothing", setting.span)
+    is_plain = setting.step in (None, Literal(1))
+    limits = evaluate(setting.start), evaluate(setting.stop)
+    return Limits(*limits, None if is_plain else evaluate(setting.step))  # type: ignore[arg-type]
+
+
+def _divided(call: Call) -> int:
+    """The mode that a call names."""
+    mode = call.args[1]
+    assert isinstance(mode, Literal)
+    return int(mode.value)
+
+
+def _toeplitz(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Toeplitz(call, resolve(call.args[0]), _divided(call))
+
+
+def _collapse(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Collapse(call, resolve(call.args[0]), _divided(call), resolve)
+
+
+def _split(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Split(call, resolve(call.args[0]), _divided(call), evaluate)
+
+
+def _broadcast(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Broadcast(call, resolve(call.args[0]), _divided(call), evaluate)
 
 
 WRAPPERS: dict[str, WrapperKind] = {
-    "protocolize": WrapperKind(_NEUTRAL, _protocolized),
-    "permissive": WrapperKind(_FALSE, _permissive),
-    "offset": WrapperKind(Literal(0), _offset),
-    "window": WrapperKind(_NEUTRAL, _window),
-    "toeplitz": WrapperKind(_NEUTRAL, _toeplitz),
+    "protocolize": _of_modes(Protocolized, _NEUTRAL, _protocol),
+    "permissive": _of_modes(Permissive, _FALSE, _permission),
+    "offset": _of_modes(Offset, Literal(0), lambda setting, evaluate: evaluate(setting)),
+    "window": _of_modes(Window, _NEUTRAL, _limits),
+    "toeplitz": WrapperKind(_toeplitz),
+    "collapse": WrapperKind(_collapse),
+    "split": WrapperKind(_split),
+    "broadcast": WrapperKind(_broadcast),
+    "nest": WrapperKind(lambda call, resolve, evaluate: nest(call)),
 }

@@ -1,0 +1,263 @@
+"""Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest: a
+looplet nest over the outer mode made one over both.
+
+Coordinate i of the inner mode at j of the outer one is coordinate (j - 1) * m + i, where m is the
+size of the inner mode. A run of fill stays one run, and what is stored at j becomes a block, in which
+is the inner nest, shifted: empty blocks are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.host.fold import ONE, add, compare, const, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.looplets import (
+    Blocks,
+    Choice,
+    Lookup,
+    Looplet,
+    Phase,
+    Positions,
+    Regions,
+    Run,
+    Sequence,
+    Shift,
+    Spike,
+    Steps,
+    Stored,
+    Switch,
+    Thunk,
+    at_point,
+    map_payloads,
+    rebuild,
+    set_end,
+    shifted,
+)
+from finchlang.source import Bug, FinchError
+from finchlang.syntax import Call, Literal, Node, Value
+from finchlang.tensors.level import UPDATE, TensorLike, fail_unless
+
+#: the largest size of a mode that is the product of two
+LARGEST = 2**62
+
+#: what an argument of a wrapper stands for, as a tensor
+Resolve = Callable[[Node], TensorLike]
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse(TensorLike):
+    """`collapse(A, k, k + 1)`: mode k is what modes k and k + 1 of A are together, k fastest."""
+
+    call: Call
+    body: TensorLike
+    collapsed: int
+    resolve: Resolve
+
+    @property
+    def mode(self) -> str:
+        return self.body.mode
+
+    @property
+    def order(self) -> int:
+        return self.body.order - 1
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+    def dense_modes(self) -> int:
+        within = self.body.dense_modes()
+        return within - 1 if within > self.order - self.collapsed + 1 else 0
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode == self.collapsed:
+            sizes = self._sizes()
+            return ONE, mul(*sizes)
+        return self.body.extent(back + (mode < self.collapsed))
+
+    def _sizes(self) -> tuple[Expr, Expr]:
+        """The sizes of the inner and the outer mode."""
+        back = self.order - self.collapsed
+        inner, outer = self.body.extent(back + 1), self.body.extent(back)
+        if inner is None or outer is None or inner[0] is not ONE or outer[0] is not ONE:
+            message = "modes that are collapsed begin at 1 and have an end"
+            raise FinchError("dimension", message, self.call.span)
+        return inner[1], outer[1]
+
+    def rest(self, payload: Node) -> Node:
+        if isinstance(payload, (Literal, Value)):
+            return payload
+        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+
+    def uniform(self, value: Node) -> Node:
+        within = self.body.uniform(value)
+        if self.order > self.collapsed:
+            return self.rest(within)
+        return self.resolve(within).uniform(value)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.order > self.collapsed:
+            return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        inner, outer = self._sizes()
+        _check_product(host, inner, outer, self.call)
+        nest = set_end(self.body.unfurl(host, None, mode, protocol), outer)
+
+        def within(host: Host, payload: Node) -> Node:
+            found = self.resolve(payload).unfurl(host, None, mode, protocol)
+            return set_end(found, inner)
+
+        product = Product(inner, outer, within)
+        if mode == UPDATE or protocol == "follow" or self.body.dense_modes() > 1:
+            return product.follow(nest)
+        return product.of(nest)
+
+
+def _check_product(host: Host, inner: Expr, outer: Expr, call: Call) -> None:
+    """Fail if there are too many places to number them."""
+    fits = compare("le", inner, op("idiv", const(LARGEST), op("max", outer, ONE)))
+    message = "a mode of {} x {} places is more than 2^62"
+    fail_unless(host, fits, "dimension", message, (inner, outer), call.span)
+
+
+@dataclass(frozen=True)
+class Product:
+    """What makes nests over an outer mode, of size `count`, ones over both: `within(host, payload)` is
+    the nest over the inner mode, of `size`, of a payload."""
+
+    size: Expr
+    count: Expr
+    within: Callable[[Host, Node], Node]
+
+    def above(self, k: Expr) -> Expr:
+        """The outer coordinate of coordinate k."""
+        return ONE if k is ONE else add(op("idiv", sub(k, ONE), self.size), 1)
+
+    def before(self, j: Expr) -> Expr:
+        """The last coordinate before those at j."""
+        return mul(sub(j, ONE), self.size)
+
+    def up_to(self, j: Expr) -> Expr:
+        """The last coordinate at j."""
+        return mul(j, self.size)
+
+    # ------------------------------------------------------------------------- by structure
+
+    def of(self, node: Any) -> Any:
+        """The nest over both modes, of one over the outer whose spikes know their ends."""
+        match node:
+            case Run(Literal()):
+                return node
+            case Run(body):
+                return self._row(lambda host, j: body)
+            case Lookup(at):
+                return self._row(at)
+            case Spike(body, tail, end):
+                assert end is not None
+                run = Phase(self.of(Run(body)), stop=self.before(end))
+                return Sequence((run, Phase(self.block(tail, end), stop=self.up_to(end))))
+            case Phase(body, start, stop):
+                first = None if start is None else add(self.before(start), 1)
+                last = None if stop is None else self.up_to(stop)
+                return Phase(self.of(set_end(body, stop)), first, last)
+            case Sequence(phases):
+                return Sequence(tuple(self.of(p) for p in phases))
+            case Shift(body, delta):
+                return self.of(shifted(body, delta))
+            case Steps():
+                return self._steps(node)
+            case Switch() | Choice() | Thunk():
+                return rebuild(node, self.of)
+        raise Bug(f"a product of {node}")
+
+    def block(self, payload: Node, j: Expr) -> Node:
+        """The looplets of what is at j."""
+        if isinstance(payload, Literal):
+            return Run(payload)
+        if isinstance(payload, Looplet):
+            return rebuild(payload, lambda part: self.block(part, j))
+        nest = Thunk(lambda host: (self.within(host, payload), None))
+        return Shift(nest, self.before(j))
+
+    def _steps(self, steps: Steps) -> Blocks:
+        seek, last, known = steps.seek, steps.last, steps.positions or steps.regions
+        if seek is None:
+            raise Bug("a product of a stepper that has been sought already")
+
+        def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
+            if isinstance(known, Positions):
+                j = host.let(known.coordinate(host, q), "j")
+                return add(self.before(j), 1), self.up_to(j), self.block(known.tail(host, q, j), j)
+            assert isinstance(known, Regions)
+            first, end, body = known.region(host, q)
+            return add(self.before(first), 1), self.up_to(end), self.of(set_end(body, end))
+
+        return Blocks(
+            seek=lambda host, k: seek(host, self.above(k)),
+            stride=lambda host: self.up_to(steps.stride(host)),
+            body=lambda host: self.of(set_end(steps.body(host), steps.stride(host))),
+            next=steps.next,
+            last=None if last is None else self.up_to(last),
+            regions=None if known is None else self._regions(known, region),
+            first=add(self.before(steps.first), 1),
+        )
+
+    def _regions(self, known: Stored, region: Any) -> Regions | None:
+        """What is known of a stepper, of its blocks; None where between them is more than a value."""
+        if known.fill is not None and not isinstance(known.fill, Literal):
+            return None
+
+        def locate(host: Host, q: Expr, k: Expr) -> Expr:
+            return known.locate(host, q, self.above(k))
+
+        return Regions(known.start, known.stop, known.fill, known.here, locate, region)
+
+    def _row(self, at: Callable[[Host, Expr], Node]) -> Thunk:
+        """A block for each outer coordinate."""
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            cell = host.cell(ONE, "j")
+
+            def here(host: Host) -> Expr:
+                return host.get(cell, lower=ONE)
+
+            def region(host: Host, j: Expr) -> tuple[Expr, Expr, Node]:
+                return add(self.before(j), 1), self.up_to(j), self.block(at(host, j), j)
+
+            def locate(host: Host, q: Expr, k: Expr) -> Expr:
+                return self.above(k)
+
+            blocks = Blocks(
+                seek=lambda host, k: host.set(cell, self.above(k)),
+                stride=lambda host: self.up_to(here(host)),
+                body=lambda host: region(host, host.let(here(host), "j"))[2],
+                next=lambda host: host.set(cell, add(here(host), 1)),
+                last=self.up_to(self.count),
+                regions=Regions(ONE, add(self.count, 1), None, here, locate, region),
+            )
+            return blocks, None
+
+        return Thunk(preamble)
+
+    # ------------------------------------------------------------------------ one at a time
+
+    def follow(self, node: Any) -> Node:
+        """The nest over both modes, each coordinate of which is looked up."""
+        if isinstance(node, (Thunk, Switch)):
+            return rebuild(node, self.follow)
+
+        def at(host: Host, k: Expr) -> Node:
+            k = sub(k, ONE)
+            j, i = add(op("idiv", k, self.size), 1), add(op("irem", k, self.size), 1)
+
+            def inside(payload: Node) -> Node:
+                if isinstance(payload, Literal):
+                    return payload
+                return Thunk(lambda host: (at_point(host, self.within(host, payload), i), None))
+
+            return map_payloads(inside, at_point(host, node, j))
+
+        return Lookup(at)
