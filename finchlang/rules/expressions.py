@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from finchlang.algebra import literal_type, operator
+from finchlang.host.checks import fail_unless
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.ir import Expr
 from finchlang.properties import called
@@ -29,7 +30,7 @@ from finchlang.syntax import (
     Value,
     Variable,
 )
-from finchlang.tensors.level import READ, Fiber, TensorLike, fail_unless
+from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.positioned import coordinate, entry, positions
 from finchlang.tensors.wrappers import WRAPPERS

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, add, compare, op, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
@@ -54,7 +55,7 @@ from finchlang.syntax import (
     Variable,
     is_missing,
 )
-from finchlang.tensors.level import READ, UPDATE, Fiber, fail_unless
+from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.tensors.wrappers import capture
 from finchlang.walk import mentions, names, replace, walk
 

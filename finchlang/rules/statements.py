@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from finchlang.algebra import operator
+from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -43,7 +44,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.syntax import Node as Term
-from finchlang.tensors.level import READ, UPDATE, Fiber, fail_unless
+from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.types import Float64, can_store
 from finchlang.walk import substitute
 

@@ -15,8 +15,9 @@ from finchlang.looplets import Lookup, Spike, Thunk
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node
 from finchlang.tensors.compare import ranges_equal
-from finchlang.tensors.level import Dims, Fiber, Level, PartOfFiber, Storage
+from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.tensors.listed import are_new, is_ascending, listed_at, pointer_problem, pointers
+from finchlang.tensors.part import PartOfFiber
 from finchlang.tensors.sorted_positions import Here, Listed, load_range
 from finchlang.types import Int64, Type
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from finchlang.host.fold import ONE, compare, const
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Const, Expr
+from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Run
 from finchlang.source import Bug, Span
 from finchlang.syntax import Literal, Node
@@ -375,14 +375,6 @@ class TensorLike(Node):
         return None
 
 
-def fail_unless(
-    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
-) -> None:
-    """Check a condition when the program runs."""
-    if not (isinstance(holds, Const) and holds.value):
-        host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, span))
-
-
 @dataclass(frozen=True, slots=True)
 class Uniform(TensorLike):
     """The same `value` in every place of a tensor of these sizes."""
@@ -434,20 +426,6 @@ class Fiber(TensorLike):
         return self.level.unfurl(
             host, self, self.dims[-1] if stop is None else stop, mode, protocol
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PartOfFiber(TensorLike):
-    """What is left of a fiber of several modes where some of them are known."""
-
-    fiber: Fiber
-
-    @property
-    def mode(self) -> str:
-        return self.fiber.mode
-
-    def fill_value(self) -> Literal | None:
-        return self.fiber.level.fill
 
 
 @dataclass(frozen=True)

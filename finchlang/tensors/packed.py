@@ -16,7 +16,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.syntax import Access, Call, Node, Variable
 from finchlang.tensors.compare import each_equal
 from finchlang.tensors.element import differs
-from finchlang.tensors.level import READ, Dims, Fiber, Level, PartOfFiber, Storage
+from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.listed import ranges
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.refusal import refused

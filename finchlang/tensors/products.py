@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -39,7 +40,7 @@ from finchlang.looplets import (
 )
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Call, Literal, Node, Value
-from finchlang.tensors.level import UPDATE, TensorLike, fail_unless
+from finchlang.tensors.level import UPDATE, TensorLike
 
 #: the largest size of a mode that is the product of two
 LARGEST = 2**62

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, ZERO, compare, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Run, Shift, Switch, Thunk, map_payloads, rebuild, set_end
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Node, Value, Variable
-from finchlang.tensors.level import UPDATE, TensorLike, Uniform, fail_unless
+from finchlang.tensors.level import UPDATE, TensorLike, Uniform
 from finchlang.walk import substitute, walk
 
 #: the settings that a call has placeholders for
@@ -30,13 +31,17 @@ class Nest(TensorLike):
     their payloads `names` are placeholders, for what stands beside this in `nest(this, setting...)`."""
 
     body: TensorLike
-    order: int
+    modes: int
     size: Expr
     make: Callable[[Host, str | None], Node]
     names: tuple[Node, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.body}[...]"
+
+    @property
+    def order(self) -> int:
+        return self.modes
 
     @property
     def mode(self) -> str:

@@ -18,7 +18,8 @@ from finchlang.syntax import Node
 from finchlang.tensors import hash_table
 from finchlang.tensors.compare import move_range
 from finchlang.tensors.coordinates import Coordinates, Entries
-from finchlang.tensors.level import READ, Dims, Fiber, PartOfFiber, Storage
+from finchlang.tensors.level import READ, Dims, Fiber, Storage
+from finchlang.tensors.part import PartOfFiber
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sorted_positions import accumulate, load_range
 from finchlang.types import Float64, Int64

@@ -2,8 +2,7 @@
 
 Each is a row of WRAPPERS. A wrapper travels through a program as the call that makes it, since an
 argument may have its value only inside of the loops over other modes; it is made for one loop, over
-its last mode, and its looplet's payloads are calls again. A swizzle is not here: the wrapperise
-pass resolves it.
+its last mode, and its looplet's payloads are calls again.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
@@ -30,14 +30,15 @@ from finchlang.looplets import (
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.tensors import slices
-from finchlang.tensors.level import UPDATE, Fiber, TensorLike, fail_unless
+from finchlang.tensors.added_modes import Broadcast, Toeplitz
+from finchlang.tensors.level import UPDATE, Fiber, TensorLike
 from finchlang.tensors.products import Collapse, Resolve
 from finchlang.tensors.projections import PLACEHOLDER, Split, nest
+from finchlang.tensors.swizzles import Swizzle
 from finchlang.walk import substitute
 
 _MISSING, _NEUTRAL = Literal(MISSING), Literal(NOTHING)
 _TRUE, _FALSE = Literal(True), Literal(False)
-_PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
 
 
 # ------------------------------------------------------------------------------------- closures
@@ -270,88 +271,6 @@ def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: E
     fail_unless(host, fits, "bounds", message, values, window.call.span)
 
 
-@dataclass(frozen=True, slots=True)
-class Toeplitz(TensorLike):
-    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
-    `missing` out of range."""
-
-    call: Call
-    body: TensorLike
-    divided: int
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
-    def order(self) -> int:
-        return self.body.order + 1
-
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        mode = self.order - back
-        if mode in (self.divided, self.divided + 1):
-            return None
-        return self.body.extent(back - (mode < self.divided))
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
-
-    def rest(self, payload: Node) -> Node:
-        if payload == _MISSING:
-            return payload
-        if isinstance(payload, (Literal, Value)):
-            payload = self.body.uniform(payload)
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        if self.divided < self.body.order:
-            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
-        outer, tensor = self.divided - 1, self.call.args[0]
-        inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
-        zeros = (Literal(0),) * outer
-        return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
-
-
-@dataclass(frozen=True, slots=True)
-class Broadcast(TensorLike):
-    """`broadcast(A, k, n)`: a mode k of size n more than A has, which A does not depend on."""
-
-    call: Call
-    body: TensorLike
-    added: int
-    evaluate: Evaluate
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
-    def order(self) -> int:
-        return self.body.order + 1
-
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        mode = self.order - back
-        if mode == self.added:
-            return ONE, self.evaluate(self.call.args[2])
-        return self.body.extent(back - (mode < self.added))
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
-
-    def rest(self, payload: Node) -> Node:
-        if isinstance(payload, (Literal, Value)):
-            return payload
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
-
-    def uniform(self, value: Node) -> Node:
-        return self.rest(self.body.uniform(value)) if self.added < self.order else self.body
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        if self.added == self.order:
-            return Run(self.call.args[0])
-        return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
-
-
 # --------------------------------------------------------------------------------------- the table
 
 
@@ -451,5 +370,6 @@ WRAPPERS: dict[str, WrapperKind] = {
     "collapse": WrapperKind(_collapse),
     "split": WrapperKind(_split),
     "broadcast": WrapperKind(_broadcast),
-    "nest": WrapperKind(lambda call, resolve, evaluate: nest(call)),
+    "swizzle": WrapperKind(lambda call, resolve, _: Swizzle(call, resolve(call.args[0]), resolve)),
+    "nest": WrapperKind(lambda call, resolve, _: nest(call)),
 }
