@@ -18,6 +18,7 @@ from finchlang.tensors.compare import each_equal
 from finchlang.tensors.element import differs
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.listed import ranges
+from finchlang.tensors.part import PartOfFiber
 from finchlang.tensors.pattern import reject_pattern
 from finchlang.tensors.refusal import refused
 
