@@ -19,8 +19,10 @@ import numpy as np
 
 if __package__:
     from tests.generate import Case, generate
+    from tests.generate_shapes import generate_shapes
 else:
     from generate import Case, generate
+    from generate_shapes import generate_shapes
 
 from finchlang.agreement import same
 from finchlang.denote.denotation import denote
@@ -326,10 +328,11 @@ def campaign(
     native: bool = True,
     any_order: bool = False,
     functions: bool = False,
+    shapes: bool = False,
 ) -> Iterator[tuple[int, Case, Outcome]]:
     """The cases of `seeds` with what came of them."""
     for seed in seeds:
-        case = generate(seed, any_order, functions)
+        case = generate_shapes(seed) if shapes else generate(seed, any_order, functions)
         yield seed, case, run_case(case, rules, native)
 
 
@@ -349,14 +352,15 @@ def main() -> int:
     parser.add_argument("--rules", choices=("all", "paper"), default="all")
     parser.add_argument("--any-order", action="store_true", help="loops in any order")
     parser.add_argument("--functions", action="store_true", help="programs call random functions")
+    parser.add_argument("--shapes", action="store_true", help="programs of shape operators")
     parser.add_argument("--no-native", action="store_true")
     parser.add_argument("--stop-after", type=int, default=20, help="differences to stop after")
     options = parser.parse_args()
     os.environ["FINCH_CACHE_DIR"] = ""  # all that is compiled here is met once
     counts: Counter[str] = Counter()
     start, seeds = time.monotonic(), range(options.seed, options.seed + options.cases)
-    native, any_order = not options.no_native, options.any_order
-    cases = campaign(seeds, options.rules, native, any_order, options.functions)
+    native, kinds = not options.no_native, (options.any_order, options.functions, options.shapes)
+    cases = campaign(seeds, options.rules, native, *kinds)
     for seed, case, outcome in cases:
         if outcome.difference:
             counts["differences"] += 1

@@ -27,7 +27,7 @@ LETTERS = "ijkl"
 POLICIES = (None, *itertools.product(("", "coord", "hash", "bucket", "flags"), (0, 1, 2, 3)))
 
 
-class _Generator(AccessGenerator):
+class Generator(AccessGenerator):
     def __init__(self, seed: int, any_order: bool = False, functions: bool = False):
         super().__init__(seed)
         self.any_order = any_order
@@ -320,7 +320,7 @@ class _Generator(AccessGenerator):
 
 def generate(seed: int, any_order: bool = False, functions: bool = False) -> Case:
     """The program and data that belong to `seed`; with `functions` it calls some of its own."""
-    generator = _Generator(seed, any_order, functions)
+    generator = Generator(seed, any_order, functions)
     lines: list[str] = []
     count = generator.random.choices((1, 2, 3), (8, 3, 0.5))[0]
     for _ in range(count):

@@ -147,7 +147,7 @@ class AccessGenerator(DataGenerator):
         other = "false" if known.type.kind == "bool" else f"{known.type}({self.literal()})"
         return f"coalesce({text}, {other})"
 
-    def mode(self, nest: Nest, known: Known, dim: str) -> str:
+    def mode(self, nest: Nest, known: Known | None, dim: str) -> str:
         """An index for a mode: of any loop if it may lead out of the dimension."""
         if self.chance(0.05):
             index, shift = self.any_index(nest), self.random.randint(-2, 2)
