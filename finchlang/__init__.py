@@ -1,10 +1,15 @@
 """finchlang: sparse and structured tensors in Finch syntax, by one set of rules in every engine."""
 
-from finchlang.protocols import join
-from finchlang.script.python_laws import operator
-from finchlang.session import Session
-from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from finchlang.script.python_laws import operator
+    from finchlang.session import Session
+    from finchlang.source import FinchError
+    from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 __version__ = "0.1.0"
 __all__ = [
@@ -17,5 +22,21 @@ __all__ = [
     "operator",
 ]
 
-for _kind in (Tensor, SwizzledTensor, Scalar):
-    join(_kind)  # they are arrays, too: `finchlang.array`
+_MODULES = {
+    "FinchError": "source",
+    "Session": "session",
+    "operator": "script.python_laws",
+    **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used: `finch --version` needs none of them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'finchlang' has no attribute '{name}'")
+    value = globals()[name] = getattr(import_module(f"finchlang.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

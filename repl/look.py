@@ -1,12 +1,9 @@
-"""How Finch text looks at the prompt: its colours, and the names Tab completes."""
+"""How Finch text looks: its words, their colours, and how deep its blocks are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
 
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
 from prompt_toolkit.styles import Style
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
@@ -16,10 +13,8 @@ KEYWORDS = (
     *("let", "return", "while"),
 )
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
-MACROS = (
-    *("@finch", "@schedule", "@workspace", "@array", "@einsum", "@time", "@assert"),
-    *("@freeze", "@thaw", "@declare", "@mode", "@__DIR__"),
-)
+#: those that begin what an `end` ends
+OPENERS = ("begin", "for", "function", "if", "let", "while")
 
 
 class FinchLexer(RegexLexer):
@@ -60,34 +55,44 @@ class FinchLexer(RegexLexer):
     }
 
 
+#: colours of the palette of 256 that are legible on black and on white alike: contrasts are above 4
+COLOURS = {
+    "green": "#008700",
+    "violet": "#af00ff",
+    "blue": "#5f5fff",
+    "teal": "#0087af",
+    "brown": "#af5f00",
+    "red": "#d7005f",
+    "grey": "#767676",
+}
+
 STYLE = Style.from_dict(
     {
-        "prompt": "bold ansigreen",
-        "pygments.comment": "ansibrightblack",
-        "pygments.keyword": "ansimagenta",
-        "pygments.keyword.pseudo": "bold ansimagenta",
-        "pygments.keyword.constant": "ansicyan",
-        "pygments.literal.number": "ansicyan",
-        "pygments.literal.string": "ansigreen",
-        "pygments.literal.string.interpol": "ansiyellow",
-        "pygments.name.class": "ansiblue",
-        "pygments.name.function": "",
-        "pygments.operator": "",
+        name: " ".join(COLOURS.get(word, word) for word in look.split())
+        for name, look in {
+            "prompt": "bold green",
+            "prompt.continued": "grey",
+            "matching-bracket.cursor": "bold underline",
+            "matching-bracket.other": "bold underline",
+            "pygments.comment": "grey",
+            "pygments.keyword": "violet",
+            "pygments.keyword.pseudo": "bold violet",
+            "pygments.keyword.constant": "teal",
+            "pygments.literal.number": "teal",
+            "pygments.literal.string": "green",
+            "pygments.literal.string.interpol": "brown",
+            "pygments.name.class": "blue",
+        }.items()
     }
 )
 
 
-class NameCompleter(Completer):
-    """Completes the word before the cursor from the language's own words and `names()`."""
-
-    def __init__(self, names: Callable[[], Iterable[str]]):
-        self.names = names
-
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
-        found = re.search(r"@?\w+$", document.text_before_cursor)
-        if found is None:
-            return
-        word = found[0]
-        for name in sorted({*KEYWORDS, *CONSTANTS, *MACROS, *self.names()}):
-            if name.startswith(word) and name != word:
-                yield Completion(name, start_position=-len(word))
+def depth(text: str) -> int:
+    """How many blocks and brackets are open at the end of a text; within brackets no words count."""
+    blocks = brackets = 0
+    for kind, value in FinchLexer().get_tokens(text):
+        if kind is Punctuation:
+            brackets += (value in "([{") - (value in ")]}")
+        elif kind is Keyword and brackets <= 0:
+            blocks += (value in OPENERS) - (value == "end")
+    return max(blocks, 0) + max(brackets, 0)

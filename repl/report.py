@@ -1,11 +1,15 @@
-"""What becomes of an error: a message on standard error and an exit status."""
+"""What is printed: a script's output, notes, and errors with the exit status that goes with them."""
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+from typing import TextIO
 
 from finchlang.source import FinchError, Note
+
+from . import progress
 
 SUCCESS = 0
 USER_ERROR = 1
@@ -13,6 +17,8 @@ USAGE = 2
 BUG = 70  # as sysexits.h has it for "internal software error"
 INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 BROKEN_PIPE = 141  # likewise SIGPIPE
+
+RED, TEAL, BOLD, PLAIN = "\033[1;38;5;161m", "\033[38;5;31m", "\033[1m", "\033[0m"
 
 
 class NobodyReads(BaseException):
@@ -23,6 +29,7 @@ def write(text: str) -> None:
     """Write what a script prints to standard output. Raises FinchError "I/O" if it cannot be."""
     if sys.stdout is None:  # it was closed before Python began
         raise FinchError("I/O", "standard output is closed")
+    progress.clear()
     try:
         sys.stdout.write(text)
     except BrokenPipeError:
@@ -41,10 +48,49 @@ def unwritten(error: OSError) -> FinchError:
     return FinchError("I/O", f"cannot write to standard output: {error.strerror}")
 
 
+def page(text: str) -> None:
+    """Write a text, a screen at a time if it is longer than that."""
+    if sys.stdout is not None and has_colours(sys.stdout):
+        height = os.get_terminal_size(sys.stdout.fileno()).lines
+        if text.count("\n") + 1 >= height:
+            import pydoc
+
+            os.environ.setdefault("LESS", "FRX")
+            flush()
+            pydoc.pager(text)
+            return
+    write(text + "\n")
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can be told colours, and may be (https://no-color.org)."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb", "unknown")
+    return stream.isatty() and not is_plain
+
+
+def coloured(text: str) -> str:
+    """A message in colours: its first line, the carets, and the word before its hint."""
+    first, *rest = text.split("\n")
+    place, kind, said = first.partition(" error: ")
+    name, _, word = place.rpartition(": ")
+    lead = f"{name}: " if name else ""
+    lines = [f"{lead}{RED}{word}{kind}{PLAIN}{BOLD}{said}{PLAIN}" if kind else first]
+    for line in rest:
+        if line.strip() and not line.strip().strip("^"):
+            line = f"{RED}{line}{PLAIN}"
+        elif line.startswith("hint: "):
+            line = f"{TEAL}hint:{PLAIN}{line[5:]}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def tell(note: Note) -> None:
     """Write a note to standard error."""
+    progress.clear()
     flush()  # what was printed before it comes before it
-    print(note, file=sys.stderr)
+    place, word, said = str(note).partition("note: ")
+    lead = f"{TEAL}{word}{PLAIN}" if has_colours(sys.stderr) else word
+    print(f"{place}{lead}{said}", file=sys.stderr)
 
 
 def report(error: BaseException) -> int:
@@ -52,9 +98,11 @@ def report(error: BaseException) -> int:
 
     Only what is our own fault shows a traceback, and says that it is a bug.
     """
+    progress.clear()
     flush()  # what was printed before the error comes before it
     if isinstance(error, FinchError):
-        print(error.render(), file=sys.stderr)
+        text = error.render()
+        print(coloured(text) if has_colours(sys.stderr) else text, file=sys.stderr)
         return INTERRUPTED if error.kind == "interrupted" else USER_ERROR
     if isinstance(error, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.growth import GrowingHost
@@ -27,6 +28,16 @@ class Notes(Observer):
 
     def note(self, note: Note) -> None:
         tell(note)
+
+
+class Watching(Notes):
+    """The same at the prompt, where the last kernel can be looked at."""
+
+    def __init__(self, conversation: Any):
+        self.conversation = conversation
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.conversation.kernel = event
 
 
 class Passes(Observer):
@@ -105,6 +116,16 @@ class Assembly(Observer):
     def kernel(self, event: KernelEvent) -> None:
         print(_title(event))
         print(event.asm())
+
+
+#: those of one stage each, by the commands that print it
+LOOKS: dict[str, type[Observer]] = {
+    "normalize": Passes,
+    "explain": Explanations,
+    "residual": Residuals,
+    "llvm": Llvm,
+    "asm": Assembly,
+}
 
 
 class Trace(Observer):

@@ -21,6 +21,8 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("locks",),
     ("disk_cache",),
     ("source",),
+    ("manual",),
+    ("protocols",),
     ("types",),
     ("syntax",),
     ("operation",),
@@ -38,7 +40,6 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("script",),
     ("run",),
     ("session",),
-    ("protocols",),
     ("array",),
     ("agreement",),
     ("",),  # finchlang/__init__.py: the public names

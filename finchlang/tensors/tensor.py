@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.protocols import join
 from finchlang.source import FinchError
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.dense import Dense
@@ -416,3 +417,7 @@ def dense_format(dtype: np.dtype, order: int) -> Level:
     for _ in range(order):
         level = Dense(level)
     return level
+
+
+for _kind in (Tensor, SwizzledTensor, Scalar):
+    join(_kind)  # they are arrays, too: `finchlang.array`

@@ -1,0 +1,74 @@
+"""The manual: for each word of the language, the prompt and the command how it is written, what it is and
+an example, as `grammar/MANUAL.md` has them. Help, completion and documentation take them from here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+#: what begins the lines of an example that say what it shows
+SHOWS = "#>"
+_ENTRY = re.compile(r"^### (.+)\n((?:.+\n)+)((?:\n|    .*\n)*)", re.MULTILINE)
+_SIGNATURE = re.compile(r"`([^`]+)`")
+_NAME = re.compile(
+    r"(finch -?[a-z]+|[@:]?\w\w+|_$|\w(?=\())|^\W?[^\w\s(]+|(?<=\w)[^\w\s\d(]+|(?<= )\S+"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the manual says of a word, or of several that belong together."""
+
+    section: str
+    signatures: tuple[str, ...]
+    text: str
+    #: how an example is typed, and what the prompt shows (None: that differs from time to time)
+    example: str
+    output: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple([name_of(signature) for signature in self.signatures])
+
+
+def name_of(signature: str) -> str:
+    """The word that a signature is of: `sqrt` of `sqrt(x)`, `+` of `x + y`, `for` of `for i = ...`."""
+    found = _NAME.search(signature)
+    return found[0] if found else signature
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """All entries, in their order."""
+    text = files("finchlang.grammar").joinpath("MANUAL.md").read_text("utf-8")
+    found = []
+    for part in text.split("\n## ")[1:]:
+        section = part.partition("\n")[0]
+        for heading, said, example in _ENTRY.findall(part):
+            lines = [line[4:] for line in example.strip("\n").split("\n")]
+            shown = [line[3:] for line in lines if line.startswith(SHOWS)]
+            typed = "\n".join(line for line in lines if not line.startswith(SHOWS))
+            signatures = tuple(_SIGNATURE.findall(heading))
+            output = "\n".join(shown) if shown else None
+            found.append(Entry(section, signatures, said.strip(), typed.strip(), output))
+    return tuple(found)
+
+
+@cache
+def words() -> dict[str, Entry]:
+    """The entries by the words they are of."""
+    return {name: entry for entry in entries() for name in entry.names}
+
+
+def signature_of(name: str) -> str:
+    """How a word is written."""
+    entry = words()[name]
+    return entry.signatures[entry.names.index(name)]
+
+
+def near(name: str) -> list[str]:
+    """Words that are written similarly."""
+    return difflib.get_close_matches(name, words(), 3, 0.6)

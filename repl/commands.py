@@ -1,0 +1,241 @@
+"""What each command of `finch` does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from textwrap import dedent, indent
+from typing import TYPE_CHECKING
+
+from finchlang.source import FinchError
+
+from .__main__ import BANNER, COMMANDS
+from .conversation import Conversation, read_all
+from .progress import watched
+from .prompt import converse
+from .report import (
+    BROKEN_PIPE,
+    SUCCESS,
+    USER_ERROR,
+    NobodyReads,
+    flush,
+    report,
+    tell,
+    unwritten,
+    write,
+)
+
+if TYPE_CHECKING:
+    from finchlang.session import Observer, Session
+
+GREETING = f"{BANNER}   :help for help, Ctrl-D to leave"
+
+
+def perform(options: Namespace) -> int:
+    """Do what a command line asks for; the exit status."""
+    try:
+        status = _status(options)
+        flush()
+        return status
+    except (BrokenPipeError, NobodyReads):
+        _let_go_of_output()
+        return BROKEN_PIPE
+    except OSError as error:  # a full disk, say
+        _let_go_of_output()
+        return report(unwritten(error))
+
+
+def _status(options: Namespace) -> int:
+    try:
+        if options.command == "directly":
+            return directly(options)
+        with watched():
+            return FUNCTIONS[options.command](options)
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error)
+
+
+def _let_go_of_output() -> None:
+    """Send what is left in the buffer nowhere, or Python complains about it while it ends."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+# ------------------------------------------------------------------------------- running, talking
+
+
+def directly(options: Namespace) -> int:
+    """`finch`, `finch FILE`, `finch -e TEXT`: run that, and, if there is nothing or `-i` says so, talk at
+    the prompt, or run what standard input holds."""
+    conversation = Conversation(partial(_session_of, options))
+    status = SUCCESS
+    if options.e is not None or options.file is not None:
+        try:
+            with watched():
+                if options.e is not None:
+                    conversation.run(options.e, "<-e>")
+                else:
+                    conversation.session.run_file(options.file)
+        except (Exception, KeyboardInterrupt) as error:
+            if not options.i:
+                raise
+            status = report(error)
+        if not options.i:
+            return status
+    if sys.stdin is None:
+        return SUCCESS
+    if sys.stdin.isatty():
+        return converse(conversation, GREETING)
+    with watched():
+        return read_all(conversation, sys.stdin)
+
+
+def _session_of(options: Namespace, conversation: Conversation) -> Session:
+    from finchlang.session import Session
+
+    from .views import Watching
+
+    has_text = options.e is not None and options.file is not None  # then no file is to be run
+    arguments = [options.file, *options.args] if has_text else options.args
+    observer = Watching(conversation)
+    return Session(options.engine, options.rules, write, arguments, observer, options.workspaces)
+
+
+def run(options: Namespace) -> int:
+    """`finch run FILE`."""
+    from finchlang.session import Session
+
+    from .views import Notes
+
+    choices = options.engine, options.rules, write, options.args, Notes()
+    Session(*choices, options.workspaces).run_file(options.file)
+    return SUCCESS
+
+
+def check(options: Namespace) -> int:
+    """`finch check FILE`: silent if all is well and every kernel was reached."""
+    from .views import Notes
+
+    for span in _look(options, "check", Notes()).unchecked:
+        place = f"{options.file}:{span.line}:{span.column}" if span else options.file
+        print(f"{place}: this kernel is not reached without running others", file=sys.stderr)
+    return SUCCESS
+
+
+# ---------------------------------------------------------------------------------------- looking
+
+
+def look(options: Namespace) -> int:
+    """`finch normalize`, `explain`, `residual`, `llvm` or `asm`: each kernel when it first runs."""
+    from .views import LOOKS
+
+    _look(options, "native", LOOKS[options.command]())
+    return SUCCESS
+
+
+def trace(options: Namespace) -> int:
+    """`finch trace FILE`: every rule applied, or with --count how often which."""
+    from . import views
+
+    if options.staged:
+        _look(options, "native", views.StagedTrace(options.all))
+    elif options.count:
+        counts = views.Counts(options.all)
+        _look(options, "interpret", counts)
+        print(counts.report())
+    else:
+        _look(options, "interpret", views.Trace(options.all))
+    return SUCCESS
+
+
+def rules(options: Namespace) -> int:
+    """`finch rules`: each rule with its name and statement, in their order of priority."""
+    from finchlang.rules import table
+
+    for number, rule in enumerate(table.RULES, 1):
+        print(f"{number} {rule.name}{' (derived)' if rule.is_derived else ''}")
+        print(indent(dedent("    " + rule.statement).strip(), "    "), end="\n\n")
+    return SUCCESS
+
+
+def show(options: Namespace) -> int:
+    """`finch show FILE NAME`: what `display(NAME)` prints at the end of the file."""
+    from finchlang.script.display import display_text, save_picture
+
+    session = _look(options, "native")
+    if options.name not in session:
+        raise FinchError("unknown name", f"{options.file} binds no {options.name}")
+    value = session[options.name]
+    if options.png is not None:
+        save_picture(options.png, value)
+    write(display_text(value) + "\n")
+    return SUCCESS
+
+
+def diff(options: Namespace) -> int:
+    """`finch diff FILE`: which of the four semantics agree on the file's data."""
+    from finchlang import agreement
+    from finchlang.session import read_script
+
+    chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
+    text = read_script(options.file)
+    choices = {"args": options.args, "workspaces": options.workspaces}
+    comparison = agreement.compare(text, options.file, **chosen, **choices)
+    for note in comparison.notes:
+        tell(note)
+    if comparison.agrees and comparison.errors:  # the program is wrong, and all say so
+        raise comparison.errors[comparison.engines[-1]]
+    print(comparison.report)
+    return SUCCESS if comparison.agrees else USER_ERROR
+
+
+def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
+    """Run the file with an observer; what the script itself prints is left out."""
+    from finchlang.session import Session
+
+    rules = getattr(options, "rules", "all")
+    choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
+    session = Session(*choices)
+    session.run_file(options.file)
+    return session
+
+
+# ------------------------------------------------------------------------------- shell completion
+
+_COMPLETIONS = {
+    "bash": """\
+_finch() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}}
+    COMPREPLY=($(compgen -f -- "$word"))
+    [ "$COMP_CWORD" = 1 ] && COMPREPLY+=($(compgen -W "{commands} -e -i --version" -- "$word"))
+}}
+complete -o filenames -F _finch finch""",
+    "zsh": """\
+#compdef finch
+_finch() {{
+    (( CURRENT == 2 )) && compadd -- {commands} -e -i --version
+    _files
+}}
+compdef _finch finch""",
+    "fish": """\
+complete -c finch -n __fish_use_subcommand -a "{commands}"
+complete -c finch -o e -o i -l version""",
+}
+
+
+def completion(options: Namespace) -> int:
+    """`finch completion SHELL`: what a shell has to read, as in `eval "$(finch completion bash)"`."""
+    print(_COMPLETIONS[options.shell].format(commands=" ".join(COMMANDS)))
+    return SUCCESS
+
+
+FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
+    **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
+    **{f.__name__: f for f in (run, check, trace, rules, show, diff, completion)},
+}

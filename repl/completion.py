@@ -1,0 +1,112 @@
+"""What Tab completes: words of the manual, variables with what they are, arguments, commands and paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+
+from finchlang.manual import entries, signature_of, words
+
+from .conversation import Conversation
+
+#: commands of the prompt that take a path, a word of the manual, a variable
+OF_PATHS, OF_WORDS, OF_NAMES = (":load", ":save", ":cd"), (":help", "?"), (":show",)
+#: an open string, and what stands before it
+_STRING = re.compile(r'^(?:[^"\\]|\\.|"(?:[^"\\]|\\.)*")*"((?:[^"\\]|\\.)*)$')
+_CALL = re.compile(r"(\w+!?)\($")
+
+
+class Completions(Completer):
+    """Completes what stands before the cursor."""
+
+    def __init__(self, conversation: Conversation):
+        self.conversation = conversation
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterator[Completion]:
+        line = document.current_line_before_cursor
+        command, space, argument = line.partition(" ")
+        if line.startswith("?"):
+            command, space, argument = "?", " ", line[1:].lstrip()
+        string = _STRING.match(line)
+        if command in OF_PATHS and space:
+            yield from paths(argument, event)
+        elif command == ":engine" and space:
+            from finchlang.agreement import SEMANTICS
+
+            yield from starting(argument, dict.fromkeys(SEMANTICS, ""))
+        elif command in OF_WORDS and space:
+            yield from starting(argument, dict(self.words()))
+        elif command in OF_NAMES and space:
+            yield from starting(argument, self.variables())
+        elif line.startswith(":") and not space:
+            of_prompt = {n: signature_of(n) for n in words() if n.startswith(":") and n != ":"}
+            yield from starting(line, of_prompt)
+        elif string is not None:
+            yield from paths(string[1], event)
+        else:
+            yield from self.in_text(document.text_before_cursor)
+
+    def in_text(self, text: str) -> Iterator[Completion]:
+        found = re.search(r"@?\w*!?$", text)
+        word = found[0] if found else ""
+        called = call_around(text[: len(text) - len(word)])
+        if called is not None:
+            yield from self.arguments(called, word)
+        if word:
+            known = {**dict(self.words()), **self.variables()}
+            yield from starting(word, known, but=word)
+
+    def words(self) -> Iterator[tuple[str, str]]:
+        """The words of the language, with how they are written."""
+        for entry in entries():
+            for name, signature in zip(entry.names, entry.signatures, strict=True):
+                if re.fullmatch(r"@?\w\w+!?", name):
+                    yield name, signature
+
+    def variables(self) -> dict[str, str]:
+        """The names that are bound, with what they are bound to."""
+        from .fit import described
+
+        session = self.conversation.session
+        return {name: described(session[name]) for name in session.names()}
+
+    def arguments(self, function: str, word: str) -> Iterator[Completion]:
+        """How a function is called, and the keyword arguments that it has."""
+        if function in self.conversation.session:
+            signature = str(self.conversation.session[function])
+        elif function in words():
+            signature = signature_of(function)
+        else:
+            return
+        keywords = re.findall(r"\w+", signature.partition(";")[2])
+        yield from starting(word, {f"{k} = ": signature for k in keywords})
+        if not word and not keywords:
+            yield Completion("", display=signature)
+
+
+def starting(word: str, known: dict[str, str], but: str = "") -> Iterator[Completion]:
+    for name in sorted(known):
+        if name.startswith(word) and name != but:
+            yield Completion(name, start_position=-len(word), display_meta=known[name])
+
+
+def paths(start: str, event: CompleteEvent) -> Iterator[Completion]:
+    yield from PathCompleter(expanduser=True).get_completions(Document(start), event)
+
+
+def call_around(text: str) -> str | None:
+    """The function whose arguments a text ends in."""
+    open_at: list[int] = []
+    is_string = False
+    for k, c in enumerate(text):
+        if c == '"':
+            is_string = not is_string
+        elif not is_string and c in "([{":
+            open_at.append(k)
+        elif not is_string and c in ")]}" and open_at:
+            open_at.pop()
+    found = _CALL.search(text[: open_at[-1] + 1]) if open_at else None
+    return found[1] if found else None

@@ -1,0 +1,234 @@
+"""The commands of the prompt, `:help` and its like: what each does. What they are for says the manual."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from finchlang.agreement import SEMANTICS
+from finchlang.manual import Entry, entries, near, words
+from finchlang.script.display import display_text
+from finchlang.script.paths import replace_file
+from finchlang.script.tensors import copy_of, tensor_of
+from finchlang.session import Session, read_script
+from finchlang.source import FinchError
+from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.measure import bytes_stored
+
+from . import views
+from .conversation import PROMPT, Conversation
+from .fit import described, screen
+from .report import page, write
+
+#: how long `:time` repeats what it measures, in seconds
+ENOUGH = 1.0
+
+
+def obey(conversation: Conversation, text: str) -> None:
+    """Do what a command says. Raises FinchError."""
+    word, _, argument = text[1:].partition(" ")
+    if text.startswith("?"):
+        word, argument = "help", text[1:]
+    command = _COMMANDS.get(word)
+    if command is None:
+        hint = ", ".join(f":{name}" for name in _COMMANDS)
+        raise FinchError("unknown name", f"there is no command `:{word}`", hint=f"there are {hint}")
+    command(conversation, argument.strip())
+
+
+# ------------------------------------------------------------------------------------------- help
+
+
+def _help(conversation: Conversation, name: str) -> None:
+    name = name.strip("`").removesuffix("()")
+    session, known = conversation.session, words()
+    entry = next((known[n] for n in (name, f":{name}", f"@{name}") if n in known), None)
+    if not name:
+        page(overview())
+    elif name in session:
+        write(f"`{name}` is a variable: {described(session[name])}\n")
+    elif entry is None:
+        similar = near(name)
+        hint = f"`?{similar[0]}`" if similar else "`:help` lists all words"
+        raise FinchError("unknown name", f"there is no word `{name}`", hint=hint)
+    else:
+        page(text_of(entry))
+
+
+def overview() -> str:
+    """All words of the manual by their sections, in lines that fit the screen."""
+    sections: dict[str, list[str]] = {}
+    for entry in entries():
+        sections.setdefault(entry.section, []).extend(dict.fromkeys(entry.names))
+    lines = ["`?WORD` says how a word is written, what it is, and shows an example.", ""]
+    for section, names in sections.items():
+        lines.append(section)
+        line = "   "
+        for name in names:
+            if len(line) + len(name) + 1 > screen()[0] and line.strip():
+                lines.append(line)
+                line = "   "
+            line += f" {name}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def text_of(entry: Entry) -> str:
+    """An entry as `:help` shows it: its example as if it had been typed."""
+    example = [PROMPT + entry.example.replace("\n", "\n" + " " * len(PROMPT))]
+    shown = [] if entry.output is None else [entry.output]
+    return "\n".join([", ".join(entry.signatures), f"    {entry.text}", "", *example, *shown])
+
+
+# --------------------------------------------------------------------------------- the variables
+
+
+def _who(conversation: Conversation, _: str) -> None:
+    session = conversation.session
+    names = [name for name in session.names() if name != "ARGS"]
+    width = max(map(len, names), default=0)
+    for name in names:
+        value = session[name]
+        is_array = as_tensor(value) is not None
+        size = f", {bytes_stored(tensor_of(value))} bytes" if is_array else ""
+        write(f"{name:<{width}}  {described(value)}{size}\n"[: screen()[0]].rstrip() + "\n")
+
+
+def _show(conversation: Conversation, name: str) -> None:
+    session = conversation.session
+    if name not in session:
+        raise FinchError("unknown name", f"no variable is called `{name}`", hint="`:who` has all")
+    page(display_text(session[name]))
+
+
+# -------------------------------------------------------------------------------- files, settings
+
+
+def _load(conversation: Conversation, path: str) -> None:
+    path = _path(path)
+    conversation.session.run(read_script(path), path)
+    conversation.typed.append(read_script(path))
+
+
+def _save(conversation: Conversation, path: str) -> None:
+    path = _path(path)
+    text = "\n".join(conversation.typed) + "\n"
+
+    def put(out: BinaryIO) -> None:
+        out.write(text.encode("utf-8"))
+
+    replace_file(Path(path), path, put)
+    write(f"{text.count(chr(10))} lines in {path}\n")
+
+
+def _path(path: str) -> str:
+    path = os.path.expanduser(path.strip('"'))
+    if not path:
+        raise FinchError("I/O", "the name of a file is missing")
+    return path
+
+
+def _cd(conversation: Conversation, path: str) -> None:
+    try:
+        if path:
+            os.chdir(_path(path))
+        write(f"{os.getcwd()}\n")
+    except OSError as error:
+        raise FinchError("I/O", f"cannot go to {path}: {error.strerror}") from None
+
+
+def _engine(conversation: Conversation, name: str) -> None:
+    if name:
+        _one_of(name, SEMANTICS[::-1], "engine")
+        conversation.session.engine = name
+    write(f"{conversation.session.engine}\n")
+
+
+def _keys(conversation: Conversation, name: str) -> None:
+    if name:
+        _one_of(name, ("emacs", "vi"), "keys")
+        conversation.has_vi_keys = name == "vi"
+    write("vi\n" if conversation.has_vi_keys else "emacs\n")
+
+
+def _one_of(name: str, names: tuple[str, ...], what: str) -> None:
+    if name not in names:
+        raise FinchError(
+            "unknown name", f"`{name}` is no {what}", hint=f"there are {', '.join(names)}"
+        )
+
+
+def _time(conversation: Conversation, text: str) -> None:
+    """The first time a statement takes, and the least of the others, with how often it was run."""
+    from finchlang.text.parse import parse_script
+
+    script = parse_script(text)
+    if not script.statements:
+        raise FinchError("syntax", "there is nothing to run", hint="`:time sum(ones(1000))`")
+    times: list[float] = []
+    begin = time.perf_counter()
+    while not times or time.perf_counter() - begin < ENOUGH:
+        start = time.perf_counter()
+        conversation.session.execute(script)
+        times.append(time.perf_counter() - start)
+    rest = f", then {_duration(min(times[1:]))} (least of {len(times) - 1})" if times[1:] else ""
+    write(f"{_duration(times[0])}{rest}\n")
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+# -------------------------------------------------------------------------------- the last kernel
+
+
+def _look(name: str) -> Callable[[Conversation, str], None]:
+    def look(conversation: Conversation, _: str) -> None:
+        page(_printed(lambda: views.LOOKS[name]().kernel(_last(conversation))))
+
+    return look
+
+
+def _trace(conversation: Conversation, _: str) -> None:
+    """Each step on copies of what the variables are bound to now."""
+    event = _last(conversation)
+    session = Session("interpret", output=lambda text: None, observer=views.Trace())
+    for name in conversation.session.names():
+        session.environment.set(name, copy_of(conversation.session[name]))
+    page(_printed(lambda: session.execute(event.source)))
+
+
+def _last(conversation: Conversation) -> Any:
+    if conversation.kernel is None:
+        raise FinchError("unknown name", "no kernel was compiled yet", hint="`?@finch` has one")
+    return conversation.kernel
+
+
+def _printed(run: Callable[[], Any]) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        run()
+    return out.getvalue().rstrip("\n")
+
+
+_COMMANDS: dict[str, Callable[[Conversation, str], None]] = {
+    "help": _help,
+    "load": _load,
+    "save": _save,
+    "who": _who,
+    "time": _time,
+    "show": _show,
+    "cd": _cd,
+    "engine": _engine,
+    "keys": _keys,
+    "trace": _trace,
+    **{name: _look(name) for name in views.LOOKS},
+}

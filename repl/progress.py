@@ -1,0 +1,72 @@
+"""A line on the terminal that says what takes so long: reading, compiling or running, and since when."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: seconds until something takes long
+PATIENCE = 0.5
+#: what the innermost of these modules does that is being run
+_DOINGS = (
+    ("finchlang.script.files", "reading or writing"),
+    ("finchlang.native.kernel", "running"),
+    ("finchlang.native.jit", "compiling"),
+    ("finchlang.rules", "compiling"),
+    ("finchlang.normalize", "compiling"),
+)
+
+_started = 0.0
+_is_shown = False
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """While this runs, its progress is shown, if somebody looks. By a timer's signal, since kernels and
+    scripts look for signals, and for nothing else."""
+    global _started
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    _started = time.monotonic()
+    before = signal.signal(signal.SIGALRM, _show)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        clear()
+
+
+def _show(number: int, frame: FrameType | None) -> None:
+    global _is_shown
+    seconds = time.monotonic() - _started
+    sys.stderr.write(f"\r\033[K{_doing(frame)} ... {seconds:.1f} s, Ctrl-C stops it")
+    sys.stderr.flush()
+    _is_shown = True
+
+
+def _doing(frame: FrameType | None) -> str:
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        for prefix, doing in _DOINGS:
+            if module.startswith(prefix):
+                return doing
+        frame = frame.f_back
+    return "running"
+
+
+def clear() -> None:
+    """Take the line away, before something else is written."""
+    global _is_shown
+    if _is_shown:
+        _is_shown = False
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()

@@ -1,0 +1,56 @@
+"""The prompt: asks, and answers with values or errors, until the input ends."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+from .conversation import Conversation
+from .progress import watched
+from .report import report
+
+LEAVE = ("exit", "quit")
+
+
+def converse(conversation: Conversation, banner: str) -> int:
+    """Talk to a person at a terminal; the exit status is 0, whatever went wrong on the way.
+
+    Enter runs what is typed, or goes on to the next line while a block or bracket is open.
+    Ctrl-C drops what is typed, or stops what runs; Ctrl-D on an empty line leaves.
+    """
+    # the language takes longer to start than the prompt, where it has the time until Enter
+    Thread(target=lambda: conversation.session).start()
+    from .terminal import asking
+
+    ask = asking(conversation)
+    if banner:
+        print(banner)
+    while True:
+        try:
+            text = ask()
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return 0
+        try:
+            with watched():
+                answer(conversation, text)
+        except EOFError:
+            return 0
+        except (Exception, KeyboardInterrupt) as error:
+            report(error)
+
+
+def answer(conversation: Conversation, text: str) -> None:
+    """Run `text`: a command of the prompt, or statements. Raises EOFError to leave, FinchError."""
+    text = text.strip()
+    word, _, rest = text.partition(" ")
+    name = word.removesuffix("()")
+    is_own = name in conversation.session
+    if text.startswith((":", "?")) or (name == "help" and not is_own):
+        from .directives import obey
+
+        obey(conversation, text if text[0] in ":?" else f":help {rest}")
+    elif name in LEAVE and not rest and not is_own:
+        raise EOFError
+    else:
+        conversation.run(text, "<input>")

@@ -1,0 +1,150 @@
+"""Asking for input at a terminal: keys, history, completion and colours, all by prompt_toolkit."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
+from prompt_toolkit.lexers import PygmentsLexer
+from prompt_toolkit.utils import is_dumb_terminal
+
+from .completion import Completions
+from .conversation import CONTINUED, PROMPT, Conversation
+from .look import STYLE, FinchLexer, depth
+
+INDENT = "    "
+_CLOSES = re.compile(r"\s*(end|else|elseif)\b")
+
+
+def asking(conversation: Conversation) -> Callable[[], str]:
+    """A function that asks for one complete input at the terminal (Ctrl-C: KeyboardInterrupt,
+    Ctrl-D: EOFError)."""
+    if is_dumb_terminal():
+        return ask_plainly
+    line: PromptSession[str] = PromptSession(
+        message=[("class:prompt", PROMPT)],
+        prompt_continuation=[("class:prompt.continued", CONTINUED)],
+        multiline=Condition(lambda: is_open(get_app().current_buffer.text)),
+        history=history(),
+        enable_history_search=True,
+        enable_open_in_editor=True,
+        tempfile_suffix=".finch",
+        lexer=PygmentsLexer(FinchLexer),
+        style=STYLE,
+        include_default_pygments_style=False,
+        input_processors=[HighlightMatchingBracketProcessor()],
+        completer=Completions(conversation),
+        complete_while_typing=False,
+        key_bindings=keys(),
+    )
+
+    def ask() -> str:
+        line.editing_mode = EditingMode.VI if conversation.has_vi_keys else EditingMode.EMACS
+        return line.prompt()
+
+    return ask
+
+
+def ask_plainly() -> str:
+    """The same on a terminal that can do nothing but print."""
+    text = input(PROMPT)
+    while is_open(text):
+        text += "\n" + input(CONTINUED)
+    return text
+
+
+def is_open(text: str) -> bool:
+    """Whether the input goes on in the next line."""
+    from finchlang.text.parse import is_incomplete
+
+    return not text.lstrip().startswith((":", "?")) and is_incomplete(text)
+
+
+# ------------------------------------------------------------------------------------------- keys
+
+
+def keys() -> KeyBindings:
+    """Enter and Alt-Enter; everything else is as prompt_toolkit has it."""
+    bound = KeyBindings()
+
+    @Condition
+    def is_typing() -> bool:
+        return get_app().current_buffer.complete_state is None
+
+    @bound.add("enter", filter=Condition(lambda: get_app().layout.has_focus("DEFAULT_BUFFER")))
+    def enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is not None:  # takes what Tab has chosen
+            buffer.complete_state = None
+            return
+        close(buffer)
+        if is_open(buffer.text):
+            new_line(buffer)
+        else:
+            buffer.validate_and_handle()
+
+    @bound.add("escape", "enter", filter=is_typing)
+    def alt_enter(event: KeyPressEvent) -> None:
+        close(event.current_buffer)
+        new_line(event.current_buffer)
+
+    return bound
+
+
+def new_line(buffer: Buffer) -> None:
+    """A line end, and as many blanks as blocks are open there."""
+    buffer.insert_text("\n" + INDENT * depth(buffer.document.text_before_cursor))
+
+
+def close(buffer: Buffer) -> None:
+    """Put a line that begins with `end` or `else` below the block it belongs to."""
+    document = buffer.document
+    line = document.current_line
+    if not _CLOSES.match(line) or document.cursor_position_row == 0:
+        return
+    above = "\n".join(document.lines[: document.cursor_position_row])
+    wanted = INDENT * max(depth(above) - 1, 0)
+    surplus = len(line) - len(line.lstrip()) - len(wanted)
+    if surplus > 0 and line[:surplus].isspace() and document.cursor_position_col >= surplus:
+        start = document.cursor_position - document.cursor_position_col
+        buffer.text = document.text[:start] + document.text[start + surplus :]
+        buffer.cursor_position = document.cursor_position - surplus
+
+
+# ---------------------------------------------------------------------------------------- history
+
+
+def history() -> History:
+    """The history of earlier sessions, or one in memory where no file can be written."""
+    path = history_file()
+    if path is None:
+        return InMemoryHistory()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def history_file() -> Path | None:
+    """`FINCH_HISTORY` (none if empty), else `finchlang/history` in the user's state folder."""
+    chosen = os.environ.get("FINCH_HISTORY")
+    if chosen is not None:
+        return Path(chosen).expanduser() if chosen else None
+    state = os.environ.get("XDG_STATE_HOME")
+    try:
+        base = Path(state) if state else Path.home() / ".local" / "state"
+    except RuntimeError:  # no home folder
+        return None
+    return base / "finchlang" / "history"

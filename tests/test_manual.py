@@ -1,0 +1,133 @@
+"""The manual: it has every word that there is, and its examples show what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import finchlang.grammar
+from finchlang import manual
+from finchlang.algebra import FAMILIES, OPERATORS
+from finchlang.manual import SHOWS, Entry, entries, words
+from finchlang.repl.__main__ import COMMANDS, parse
+from finchlang.repl.commands import FUNCTIONS, _session_of
+from finchlang.repl.conversation import Conversation
+from finchlang.repl.directives import _COMMANDS as DIRECTIVES
+from finchlang.repl.look import CONSTANTS, KEYWORDS
+from finchlang.repl.prompt import LEAVE, answer
+from finchlang.script.builtins import BUILTINS
+from finchlang.script.callables import PREDEFINED
+from finchlang.tensors.formats import LEVELS
+from finchlang.tensors.masks import MASKS
+from finchlang.tensors.wrappers import WRAPPERS
+from finchlang.types import ALIASES, TYPES
+
+GRAMMAR = Path(finchlang.grammar.__path__[0])
+MANUAL = GRAMMAR / "MANUAL.md"
+ROOT = Path(__file__).parent.parent
+SCREEN = {"COLUMNS": "80", "LINES": "24"}
+
+
+#: what only passes write
+INTERNAL = {"nest"}
+
+
+def keywords() -> set[str]:
+    """The words that the grammar itself has."""
+    text = (GRAMMAR / "finch.lark").read_text("utf-8")
+    return {*re.findall(r'^[A-Z]+: "(@?\w+)"$', text, re.MULTILINE)} | {"in"}
+
+
+def test_every_word_is_there() -> None:
+    needed = {
+        *(OPERATORS.keys() | FAMILIES.keys() | BUILTINS.keys() | LEVELS.keys() | WRAPPERS.keys()),
+        *(kind.name for kind in MASKS.values()),
+        *(TYPES.keys() | ALIASES.keys() | keywords()),
+        *(*KEYWORDS, *CONSTANTS, *LEAVE, "walk", "gallop", "follow"),
+        *(name for name in PREDEFINED if name not in MASKS),
+        *(f":{name}" for name in DIRECTIVES),
+        *(f"finch {name}" for name in COMMANDS),
+    }
+    assert needed - words().keys() == INTERNAL & needed
+    assert tuple(dict.fromkeys(COMMANDS)) == COMMANDS and {*COMMANDS} == FUNCTIONS.keys()
+    unknown = {n for n in words() if n[0] == ":" and n[1:].isalpha()} - {
+        f":{n}" for n in DIRECTIVES
+    }
+    assert not unknown
+
+
+def test_built_in_functions_have_the_texts_of_their_table() -> None:
+    for name, builtin in BUILTINS.items():
+        text = builtin.doc[0].upper() + builtin.doc[1:] + "."
+        assert (manual.signature_of(name), words()[name].text.upper()) == (
+            builtin.usage,
+            text.upper(),
+        )
+
+
+def test_every_entry_has_a_sentence_and_an_example() -> None:
+    for entry in entries():
+        assert entry.text.endswith(".") and entry.example, entry
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    for name, value in SCREEN.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda e: e.names[0])
+def test_examples_show_what_they_say(entry: Entry, folder: Path, capsys, request) -> None:
+    if entry.section == "The command":
+        shown = command_output(entry.example, folder)
+    else:
+        conversation = Conversation(lambda c: _session_of(parse([]), c))
+        blocks = re.split(r"\n(?=[:?])|(?<=;)\n(?=[:?])", entry.example)
+        for block in blocks if entry.section == "The prompt" else [entry.example]:
+            try:
+                answer(conversation, block)
+            except EOFError:
+                assert block in LEAVE
+        shown = capsys.readouterr().out
+    shown = shown.rstrip("\n").replace(str(folder), "...")
+    if entry.output is None:
+        return
+    if request.config.getoption("--update-golden"):
+        rewrite(entry, shown)
+    else:
+        assert shown == entry.output
+
+
+def command_output(line: str, folder: Path) -> str:
+    finch = f"{sys.executable} -m finchlang.repl"
+    command = re.sub(r"(^|\| )finch\b", lambda m: m[1] + finch, line)
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env={**os.environ, **SCREEN},
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rewrite(entry: Entry, shown: str) -> None:
+    """Put what an example shows into the manual."""
+    text = MANUAL.read_text("utf-8")
+    example = "".join(f"    {line}".rstrip() + "\n" for line in entry.example.split("\n"))
+    old = re.compile(re.escape(example) + rf"(    {SHOWS}.*\n)+")
+    new = example + "".join(f"    {SHOWS} {line}".rstrip() + "\n" for line in shown.split("\n"))
+    start = text.index(entry.signatures[0])
+    done, count = old.subn(lambda _: new, text[start:], count=1)
+    assert count == 1
+    MANUAL.write_text(text[:start] + done, "utf-8")
