@@ -24,7 +24,6 @@ from finchlang.operations import (
     conversion,
     divides_by_zero,
     ifelse,
-    int_or_float,
     inverse,
     isnan,
     logical,
@@ -34,6 +33,7 @@ from finchlang.operations import (
     on_floats,
     power,
     promoted,
+    remainder,
     rounded_quotient,
     rounding,
     scaled,
@@ -169,15 +169,14 @@ _ROWS = (
         Operator(
             name,
             (2, 2),
-            build,
+            rounded_quotient(way),
             identity=law(_whole_one, at=2),
-            annihilators=(_OF_NOTHING, *_OVER_INFINITY),
+            annihilators=(_OF_NOTHING, *more),
             undefined=divides_by_zero,
         )
-        for name, build in (
-            ("div", int_or_float("idiv", "fdiv", "trunc")),
-            ("fld", rounded_quotient("floor")),
-            ("cld", rounded_quotient("ceil")),
+        for name, way, more in (
+            ("div", "trunc", _OVER_INFINITY),
+            *(("fld", "floor", ()), ("cld", "ceil", ())),  # of -1 and Inf, of 1 and Inf: no 0
         )
     ),
     *(
@@ -191,7 +190,7 @@ _ROWS = (
             ),
             undefined=divides_by_zero,
         )
-        for name, build in (("%", int_or_float("irem", "fmod")), ("mod", modulus))
+        for name, build in (("%", remainder), ("mod", modulus))
     ),
     Operator(
         "^",

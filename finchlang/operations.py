@@ -61,16 +61,12 @@ def inverse(a: Expr) -> Expr:
     return op("fdiv", const(1.0, a.type), a)
 
 
-def int_or_float(integer: str, floating: str, after: str | None = None) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        (a, b), type = promoted((a, b))
-        if type.is_float:
-            result = op(floating, a, b)
-            return op(after, result) if after else result
-        a, b = cast(a, number(type)), cast(b, number(type))
-        return op(integer, a, b)
-
-    return build
+def remainder(a: Expr, b: Expr) -> Expr:
+    """The remainder with the sign of a."""
+    (a, b), type = promoted((a, b))
+    if type.is_float:
+        return op("fmod", a, b)
+    return op("irem", cast(a, number(type)), cast(b, number(type)))
 
 
 def divides_by_zero(a: Expr, b: Expr) -> Expr:
@@ -80,17 +76,25 @@ def divides_by_zero(a: Expr, b: Expr) -> Expr:
 
 
 def rounded_quotient(name: str) -> Build:
-    """The quotient rounded down ("floor") or up ("ceil")."""
+    """The quotient rounded towards 0 ("trunc"), down ("floor") or up ("ceil"). Of floats it is that of
+    the numbers as they are: 1.0 / 0.1 is rounded to 10, but 0.1 is in 1.0 only 9 times."""
 
     def build(a: Expr, b: Expr) -> Expr:
         (a, b), type = promoted((a, b))
-        if type.is_float:
-            return op(name, op("fdiv", a, b))
-        a, b = cast(a, number(type)), cast(b, number(type))
-        quotient, one = op("idiv", a, b), const(1, a.type)
+        if not type.is_float:
+            a, b = cast(a, number(type)), cast(b, number(type))
+            return rounded(op("idiv", a, b), op("irem", a, b), b)
+        rest, quotient = op("fmod", a, b), op("fdiv", a, b)
+        whole = op("copysign", op("round", op("fdiv", op("sub", a, rest), b)), quotient)
+        return op("select", op("eq", b, const(0, type)), quotient, rounded(whole, rest, b))
+
+    def rounded(whole: Expr, rest: Expr, b: Expr) -> Expr:
+        one = const(1, whole.type)
         if name == "floor":
-            return op("select", _is_cut_up(a, b), op("sub", quotient, one), quotient)
-        return op("select", _is_cut_down(a, b), op("add", quotient, one), quotient)
+            return op("select", _is_cut_up(rest, b), op("sub", whole, one), whole)
+        if name == "ceil":
+            return op("select", _is_cut_down(rest, b), op("add", whole, one), whole)
+        return whole
 
     return build
 
@@ -98,31 +102,27 @@ def rounded_quotient(name: str) -> Build:
 def modulus(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of b."""
     (a, b), type = promoted((a, b))
-    if type.is_float:
-        rest = op("fmod", a, b)
-        differs = op("ne", op("lt", rest, const(0, type)), op("lt", b, const(0, type)))
-        return op(
-            "select", op("and", op("ne", rest, const(0, type)), differs), op("add", rest, b), rest
-        )
-    a, b = cast(a, number(type)), cast(b, number(type))
-    rest = op("irem", a, b)
-    return op("select", _is_cut_up(a, b), op("add", rest, b), rest)
+    if not type.is_float:
+        a, b = cast(a, number(type)), cast(b, number(type))
+    rest = remainder(a, b)
+    same = op("copysign", rest, b) if type.is_float else rest  # a 0 has the sign of b, too
+    return op("select", _is_cut_up(rest, b), op("add", rest, b), same)
 
 
-def _is_cut_up(a: Expr, b: Expr) -> Expr:
-    """Whether the whole part of a / b is above it: it is negative and not whole."""
-    if a.type.kind == "uint":
+def _is_cut_up(rest: Expr, b: Expr) -> Expr:
+    """Whether the whole part of a quotient is above it, by its remainder: it is negative and not whole."""
+    if rest.type.kind == "uint":
         return const(False)
-    rest, zero = op("irem", a, b), const(0, a.type)
+    zero = const(0, rest.type)
     signs = op("ne", op("lt", rest, zero), op("lt", b, zero))
     return op("and", op("ne", rest, zero), signs)
 
 
-def _is_cut_down(a: Expr, b: Expr) -> Expr:
-    """Whether the whole part of a / b is below it: it is positive and not whole."""
-    rest, zero = op("irem", a, b), const(0, a.type)
+def _is_cut_down(rest: Expr, b: Expr) -> Expr:
+    """Whether the whole part of a quotient is below it: it is positive and not whole."""
+    zero = const(0, rest.type)
     is_rest = op("ne", rest, zero)
-    if a.type.kind == "uint":
+    if rest.type.kind == "uint":
         return is_rest
     return op("and", is_rest, op("eq", op("lt", rest, zero), op("lt", b, zero)))
 

@@ -266,3 +266,15 @@ def test_errors_are_where_the_function_is_written() -> None:
             Session().run(before + function + call, name)
         assert error.value.span is not None
         assert (error.value.span.source.name, error.value.span.line) == (name, len(before) + 2)
+
+
+def test_an_extent_that_is_found_late_leaves_functions_to_be_called() -> None:
+    """By the denotation: the arm that is not taken is where the loop's extent comes from."""
+    session = Session("denote")
+    session["C"], session["b"] = np.zeros((2, 2), int), np.zeros(1, int)
+    session.run("function f(x, y)\nt = x\nreturn t + y\nend")
+    session.run(
+        "@finch begin\nb .= 0\nfor j = _, i = 1:1\nlet u = ifelse(1 == 0, C[j, j], 2)\n"
+        "b[i] = f(u, 1)\nend\nend\nend"
+    )
+    assert session["b"].tolist() == [3]

@@ -108,3 +108,12 @@ def test_a_function_that_another_calls_has_its_laws() -> None:
     session["x"], session["r"] = np.array([3, 5]), np.zeros(2, int)
     session.run(f"{right}\n@finch for i = _; r[i] = f(x[i], 2); end")
     assert session["r"].tolist() == [6, 10]
+
+
+def test_an_idempotent_function_of_equal_arguments() -> None:
+    """f(f(x, y), y) = f(x, y) says nothing of f(x, x)."""
+    session = Session()
+    session["x"], session["r"] = np.array([True, False]), np.ones(2, bool)
+    body = "f(x, y) = x && !y\n@properties f idempotent"
+    session.run(f"{body}\n@finch for i = _; r[i] = f(x[i], x[i]); end")
+    assert session["r"].tolist() == [False, False]

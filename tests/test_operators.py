@@ -119,7 +119,8 @@ def exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def truncated_quotient(a: Any, b: Any) -> Any:
     if isinstance(a, np.floating):
-        return np.trunc(a / b)
+        is_negative = (a < 0) != (b < 0)
+        return -np.floor_divide(-a, b) if is_negative else np.floor_divide(a, b)
     quotient = abs(int(a)) // abs(int(b))
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -129,7 +130,7 @@ def rounded_quotient(how: Any) -> Callable[..., Any]:
 
     def reference(a: Any, b: Any) -> Any:
         if isinstance(a, np.floating):
-            return how(a / b)
+            return np.floor_divide(a, b) if how is np.floor else -np.floor_divide(-a, b)
         return int(a) // int(b) if how is np.floor else -(-int(a) // int(b))
 
     return reference

@@ -207,10 +207,12 @@ class Denotation(Places):
             case Call(op, args):
                 values: list[Any] = []
                 was_idle = self.is_idle
-                for arg in args:
-                    self.is_idle = was_idle or not is_needed(op, values)
-                    values.append(self.value(arg, env))
-                self.is_idle = was_idle
+                try:
+                    for arg in args:
+                        self.is_idle = was_idle or not is_needed(op, values)
+                        values.append(self.value(arg, env))
+                finally:  # an extent that is not known yet is no end
+                    self.is_idle = was_idle
                 return self.apply(op, values, node)
         raise FinchError("type", "this is no number", node.span)
 

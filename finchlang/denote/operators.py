@@ -7,8 +7,10 @@ nothing: such a value decides the result of some operators whatever the others a
 
 from __future__ import annotations
 
+import math
 import operator as py
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -69,6 +71,25 @@ def _whole(function: Callable[[int, int], int], floating: Meaning) -> Meaning:
         if a.dtype.kind == "f":
             return floating(a, b)
         return wrap(function(int(a), int(b)), a.dtype)
+
+    return divide
+
+
+def _exactly(rounded: Callable[[Fraction], int]) -> Meaning:
+    """The quotient of two floats as they are, rounded to a whole number."""
+
+    def divide(a: Any, b: Any) -> Any:
+        if np.isnan(a) or np.isnan(b) or b == 0:
+            return a / b
+        if np.isinf(a):
+            return a.dtype.type(np.nan)
+        one = Fraction(float(a))
+        if np.isinf(b):  # less than any number, but not 0
+            return a.dtype.type(rounded(Fraction(int(np.sign(a) * np.sign(b)), 2)))
+        try:
+            return a.dtype.type(float(rounded(one / Fraction(float(b)))))
+        except OverflowError:
+            return a / b
 
     return divide
 
@@ -177,10 +198,10 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("-", 2): _promoted(np.subtract),
     ("*", 2): _promoted(np.multiply, bools=True),
     ("/", 2): _on_floats(np.true_divide),
-    ("div", 2): _whole(_towards_zero, lambda a, b: np.trunc(a / b)),
+    ("div", 2): _whole(_towards_zero, _exactly(math.trunc)),
     ("%", 2): _whole(lambda a, b: a - b * _towards_zero(a, b), np.fmod),
-    ("fld", 2): _whole(lambda a, b: a // b, lambda a, b: np.floor(a / b)),
-    ("cld", 2): _whole(lambda a, b: -(-a // b), lambda a, b: np.ceil(a / b)),
+    ("fld", 2): _whole(lambda a, b: a // b, _exactly(math.floor)),
+    ("cld", 2): _whole(lambda a, b: -(-a // b), _exactly(math.ceil)),
     ("mod", 2): _whole(lambda a, b: a % b, np.mod),
     ("^", 2): _power,
     ("min", 2): _promoted(np.minimum, bools=True),
@@ -254,7 +275,8 @@ def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
 #: operands have a common type
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
-    **dict.fromkeys(("/", "div", "fld", "cld"), _of_quotient),
+    **dict.fromkeys(("/", "div"), _of_quotient),
+    **dict.fromkeys(("fld", "cld"), _zero_left),
     **dict.fromkeys(("<<", ">>", "ldexp"), _zero_left),
     **dict.fromkeys(("%", "mod"), _of_remainder),
     "+": lambda k, x, t: x if np.isinf(x) else None,

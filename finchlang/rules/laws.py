@@ -207,7 +207,7 @@ def _restructured(row: Operator, node: Call) -> Node | None:
         return _undone(row, node)
     if len(args) != 2:
         return None
-    if row.idempotent and args[0] == args[1]:
+    if args[0] == args[1] and _is_itself_twice(row, type_of(node)):
         return typed(args[0], node)
     for step in (
         _without_repetition,
@@ -221,6 +221,14 @@ def _restructured(row: Operator, node: Call) -> Node | None:
         if better is not None:
             return better
     return None
+
+
+def _is_itself_twice(row: Operator, type: Type | None) -> bool:
+    """Whether f(a, a) = a: where f(e, a) = a, it is f(f(e, a), a) = f(e, a)."""
+    unit = row.identity if row.idempotent else None
+    return (
+        unit is not None and unit.is_about(1) and type is not None and unit.value(type) is not None
+    )
 
 
 def _without_repetition(row: Operator, node: Call) -> Node | None:

@@ -24,12 +24,6 @@ from finchlang.walk import replace, rewrite_bottom_up
 
 #: what operators and functions of Python are that no operator here is
 _WRITTEN = {
-    "floordiv": """function floordiv(a, b)
-        d = a - a % b
-        q = fld(d, b)
-        q = q * b != d && d / b - q > 0.5 ? q + 1 : q
-        return a % b != 0 && (a % b < 0) != (b < 0) ? q - 1 : q
-    end""",  # of floats, what CPython does
     # an integer to a negative power is an error: it would be a float
     "power": "power(a, b) = b < 0 && 2 ^ (0 * a * b - 1) == 0 ? a ^ fld(b, 0 * b) : a ^ b",
     "max": "max(a, b) = b > a ? b : a",
@@ -66,7 +60,7 @@ _PYTHON: dict[Any, str] = {
 }
 #: NumPy's ufuncs that have another name here
 _UFUNCS = {
-    **{"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "floordiv"},
+    **{"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "fld"},
     **{"remainder": "mod", "fmod": "%", "power": "^", "float_power": "pow"},
     **{"negative": "-", "positive": "+", "absolute": "abs", "rint": "round"},
     **{"maximum": "max", "minimum": "min", "equal": "==", "not_equal": "!=", "less": "<"},
@@ -77,7 +71,7 @@ _UFUNCS = {
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
 #: of those functions, those which are NumPy's as well
-_SHARED = ("gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "floordiv", "pow")
+_SHARED = ("gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow")
 
 
 class Undefined:

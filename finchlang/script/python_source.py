@@ -34,7 +34,7 @@ from finchlang.ways import NEXT, ways
 
 #: operators of Python by the names that they have here; those in words no name of Python's may have
 OPERATORS: dict[type, str] = {
-    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "floordiv"},
+    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "fld"},
     **{ast.Mod: "mod", ast.Pow: "power", ast.LShift: "<<", ast.RShift: ">>"},
     **{ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "xor"},
     **{ast.And: "&&", ast.Or: "||", ast.Not: "!", ast.UAdd: "+", ast.USub: "-"},
