@@ -4,12 +4,13 @@ what it relies on. `--rules=paper` leaves them out."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from finchlang.host.fold import add, compare, sub
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Looplet, Positions, Stepper, Stored
+from finchlang.looplets import Blocks, Jumper, Lookup, Looplet, Positions, Stepper, Steps, Stored
 from finchlang.rules.breaks import run_regions, triggers
-from finchlang.rules.context import Context, bounded, find_looplets, put
+from finchlang.rules.context import Context, bounded, find_all, find_looplets, put
 from finchlang.rules.dead_workspace import is_nothing
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.leaving import count
@@ -61,26 +62,42 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
     loop(k, extent(p', q'), loop(i, extent(max(a, first(k)), min(b, last(k))), E[body(k)]))
 
     where p' is the first position whose region ends at or after a, and q' the last, or the first
-    whose region ends after b. Relies on what Positions does, of the gaps between the regions."""
-    stepper, region = _sole_stepper(term), bounded(term)
-    known = None if stepper is None else stepper.regions
-    if stepper is None or known is None or not skips_gaps(machine, term, stepper, known, state):
+    whose region ends after b. Relies on what Positions does, of the gaps between the regions. Blocks
+    lead other steppers, which go on in each region from where they are."""
+    steps, region = _leader(machine, term, state), bounded(term)
+    if steps is None:
         return None
     assert isinstance(term, Loop) and region is not None
-    host, (start, stop) = state.host, region
-    first, end = _between(region, state, stepper, known)
-    last = sub(known.stop, 1)
+    host, (start, stop), known = state.host, region, steps.regions
+    first, end = _between(region, state, steps, known)
+    is_whole = at_most(start, steps.first)  # nothing is before or after the region
 
     def once(loop: Loop, q: Expr) -> None:
-        begin, end, body = known.region(host, q)
-        inside = Context(loop, (stepper,)).over(greater(start, begin), lesser(stop, end))[body]
+        begin, behind, body = known.region(host, q)
+        begin = begin if is_whole else greater(start, begin)
+        behind = behind if end is None else lesser(stop, behind)
+        inside = Context(loop, (steps,)).over(begin, behind)[body]
         machine.tell("Loop", lambda: (loop, inside), begin)
         machine.run(inside, state)
 
+    last = sub(known.stop, 1)
     last = last if end is None else lesser(last, end)
     machine.tell("Regions", lambda: (term, _by_position(term, first, last)))
     _over(machine, term, state, first, last, once)
     return EMPTY, state
+
+
+def _leader(machine: Machine, term: Node, state: State) -> Any:
+    """What a loop goes through region by region, with nothing to do between them: its only stepper, or
+    one of the jumpers, if all are over blocks."""
+    sole = _sole_stepper(term)
+    jumpers = [] if sole is not None or is_point(term) else find_all(term, Jumper)
+    if not all(isinstance(x, Blocks) for x in jumpers):
+        return None
+    for x in jumpers or [sole]:
+        if x and x.regions and skips_gaps(machine, term, x, x.regions, state):
+            return x
+    return None
 
 
 def _by_position(term: Loop, first: Expr, last: Expr) -> Loop:
@@ -90,11 +107,16 @@ def _by_position(term: Loop, first: Expr, last: Expr) -> Loop:
 
 def _sole_stepper(term: Node) -> Stepper | None:
     """The stepper of a loop over several coordinates that has no other looplets besides lookups."""
-    region = bounded(term)
-    if region is None or region[0] is region[1]:
+    if is_point(term):
         return None
     others = [x for x in find_looplets(term) if not isinstance(x, Lookup)]
     return others[0] if len(others) == 1 and isinstance(others[0], Stepper) else None
+
+
+def is_point(term: Node) -> bool:
+    """Whether a term is no loop over several coordinates."""
+    region = bounded(term)
+    return region is None or region[0] is region[1]
 
 
 def skips_gaps(machine: Machine, term: Node, looplet: Looplet, known: Stored, state: State) -> bool:
@@ -123,7 +145,7 @@ def _in_gaps(
 
 
 def _between(
-    region: tuple[Expr, Expr], state: State, stepper: Stepper, known: Stored
+    region: tuple[Expr, Expr], state: State, stepper: Steps, known: Stored
 ) -> tuple[Expr, Expr | None]:
     """The first position of `stepper` at or after the start of a region, and the first after its
     stop; None if the region goes on to the last."""

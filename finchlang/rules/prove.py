@@ -64,7 +64,22 @@ def _at_most(
     for other, more in above:
         if _at_most(other, b, slack - more, depth, failed):
             return True
+    for (one, more), (other, less) in _beside_the_same(a, b):
+        if _at_most(one, other, slack + less - more, depth, failed):
+            return True
     return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
+
+
+def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Sums]:
+    """What is added to the same term in sums a and b."""
+    if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name == "add"):
+        return []
+    return [
+        _sums((a.args[1 - k], b.args[1 - n]))
+        for k in (0, 1)
+        for n in (0, 1)
+        if a.args[k] is b.args[n]
+    ]
 
 
 @lru_cache(maxsize=_REMEMBERED)

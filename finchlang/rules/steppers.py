@@ -9,7 +9,7 @@ from functools import partial, reduce
 
 from finchlang.host.fold import add, compare, maximum
 from finchlang.host.ir import Expr
-from finchlang.looplets import Jumper, Stepper, Steps, set_end
+from finchlang.looplets import Blocks, Jumper, Stepper, Steps, set_end
 from finchlang.rules.breaks import run_regions
 from finchlang.rules.context import Context, looplet_rule
 from finchlang.rules.engine import Machine, State, Step, Terms, if_not_empty
@@ -24,7 +24,8 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
     ⟨loop(i, extent(a, b), E[jumper(seek, body, next)...]), (e, t, d)⟩ →
     ⟨loop(i, extent(c + 1, b), E[jumper(seek, body, next)...]), s'⟩
 
-    The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2)."""
+    The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2). Blocks stay
+    jumpers: they are not cut."""
     (first, last), host, jumpers = E.region, state.host, E.holes
 
     def region(start: Expr) -> Expr:
@@ -35,7 +36,10 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
         stop = host.let(lesser(last, farthest), "stop", lower=start)
 
         def lead(k: int) -> None:
-            followers = [Stepper(*(getattr(j, f) for f in _STEPS)) for j in jumpers]
+            followers = [
+                j if isinstance(j, Blocks) else Stepper(*(getattr(j, f) for f in _STEPS))
+                for j in jumpers
+            ]
             bodies = [*followers[:k], set_end(jumpers[k].body(host), strides[k])]
             rest = E.over(start, stop).fill(*bodies, *followers[k + 1 :])
             machine.premise("Jumper", E.over(start, last).term, rest, state, start)

@@ -137,13 +137,13 @@ class Product:
         """The outer coordinate of coordinate k."""
         return ONE if k is ONE else add(op("idiv", sub(k, ONE), self.size), 1)
 
-    def before(self, j: Expr) -> Expr:
-        """The last coordinate before those at j."""
-        return mul(sub(j, ONE), self.size)
-
     def up_to(self, j: Expr) -> Expr:
         """The last coordinate at j."""
-        return mul(j, self.size)
+        return mul(self.size, j)
+
+    def before(self, j: Expr) -> Expr:
+        """The last coordinate before those at j."""
+        return self.up_to(sub(j, ONE))
 
     # ------------------------------------------------------------------------- by structure
 
@@ -158,8 +158,9 @@ class Product:
                 return self._row(at)
             case Spike(body, tail, end):
                 assert end is not None
-                run = Phase(self.of(Run(body)), stop=self.before(end))
-                return Sequence((run, Phase(self.block(tail, end), stop=self.up_to(end))))
+                before = self.before(end)
+                run = Phase(self.of(Run(body)), stop=before)
+                return Sequence((run, Phase(self.block(tail, before), stop=add(before, self.size))))
             case Phase(body, start, stop):
                 first = None if start is None else add(self.before(start), 1)
                 last = None if stop is None else self.up_to(stop)
@@ -174,14 +175,19 @@ class Product:
                 return rebuild(node, self.of)
         raise Bug(f"a product of {node}")
 
-    def block(self, payload: Node, j: Expr) -> Node:
-        """The looplets of what is at j."""
+    def block(self, payload: Node, before: Expr) -> Node:
+        """The looplets of a payload, in the block after coordinate `before`."""
         if isinstance(payload, Literal):
             return Run(payload)
         if isinstance(payload, Looplet):
-            return rebuild(payload, lambda part: self.block(part, j))
+            return rebuild(payload, lambda part: self.block(part, before))
         nest = Thunk(lambda host: (self.within(host, payload), None))
-        return Shift(nest, self.before(j))
+        return Shift(nest, before)
+
+    def at(self, host: Host, payload: Node, j: Expr) -> tuple[Expr, Expr, Node]:
+        """The first and the last coordinate of the block at j, and its looplets."""
+        before = host.let(self.before(j), "before")
+        return add(before, 1), add(before, self.size), self.block(payload, before)
 
     def _steps(self, steps: Steps) -> Blocks:
         seek, last, known = steps.seek, steps.last, steps.positions or steps.regions
@@ -191,7 +197,7 @@ class Product:
         def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
             if isinstance(known, Positions):
                 j = host.let(known.coordinate(host, q), "j")
-                return add(self.before(j), 1), self.up_to(j), self.block(known.tail(host, q, j), j)
+                return self.at(host, known.tail(host, q, j), j)
             assert isinstance(known, Regions)
             first, end, body = known.region(host, q)
             return add(self.before(first), 1), self.up_to(end), self.of(set_end(body, end))
@@ -226,7 +232,7 @@ class Product:
                 return host.get(cell, lower=ONE)
 
             def region(host: Host, j: Expr) -> tuple[Expr, Expr, Node]:
-                return add(self.before(j), 1), self.up_to(j), self.block(at(host, j), j)
+                return self.at(host, at(host, j), j)
 
             def locate(host: Host, q: Expr, k: Expr) -> Expr:
                 return self.above(k)
