@@ -117,6 +117,10 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
         other, less = split_sum(last)
         if base is other and base is not None:
             return Const(shift - less, Int64)
+        if isinstance(last, Op) and last.name == "sub" and last.args[0] == ZERO:
+            return op("add", first, last.args[1])
+        if shift != less and base is not None and other is not None:
+            return op("add", op("sub", base, other), Const(shift - less, Int64))
     if name == "add":
         if isinstance(first, Const):
             return op("add", last, first)
@@ -125,9 +129,15 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
                 return first
             if isinstance(first, Op) and first.name == "add" and isinstance(first.args[1], Const):
                 return op("add", first.args[0], op("add", first.args[1], last))
+        for one, other in ((first, last), (last, first)):  # (x + c) + y
+            base, shift = split_sum(one)
+            if shift and base is not None:
+                return op("add", op("add", base, other), Const(shift, Int64))
         for one, other in ((first, last), (last, first)):  # (a - b) + b
             if isinstance(one, Op) and one.name == "sub" and one.args[1] is other:
                 return one.args[0]
+            if isinstance(one, Op) and one.name == "sub" and one.args[0] == ZERO:
+                return op("sub", other, one.args[1])
     if name == "mul":
         for one, other in ((first, last), (last, first)):
             if isinstance(one, Const) and one.value in (0, 1):

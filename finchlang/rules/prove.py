@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from finchlang.host.fold import maximum, minimum, split_sum
 from finchlang.host.ir import Expr, Op, Var
@@ -64,18 +65,23 @@ def _at_most(
     for other, more in above:
         if _at_most(other, b, slack - more, depth, failed):
             return True
-    for (one, more), (other, less) in _beside_the_same(a, b):
-        if _at_most(one, other, slack + less - more, depth, failed):
-            return True
+    for (one, more), (other, less), factor in _beside_the_same(a, b):
+        if factor is None:
+            if _at_most(one, other, slack + less - more, depth, failed):
+                return True
+        else:
+            is_positive = slack >= 0 and _at_most(None, factor, 0, depth, failed)
+            if is_positive and _at_most(one, other, less - more, depth, failed):
+                return True
     return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
 
 
-def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Sums]:
-    """What is added to the same term in sums a and b."""
-    if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name == "add"):
+def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
+    """What is added to the same term in sums a and b, or multiplied by the same factor, and that."""
+    if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name in ("add", "mul")):
         return []
     return [
-        _sums((a.args[1 - k], b.args[1 - n]))
+        (*_sums((a.args[1 - k], b.args[1 - n])), None if a.name == "add" else a.args[k])
         for k in (0, 1)
         for n in (0, 1)
         if a.args[k] is b.args[n]

@@ -1,8 +1,8 @@
-"""Projections: `split(A, k, m)`, a mode of a tensor as two, of which the first, of size m, runs
-fastest: a looplet nest over the mode made one over the slow half, in whose places are nests over the
-fast one.
+"""Projections: a looplet nest over a mode made one over blocks of it, all of one size, in whose places are
+nests over a block.
 
-Coordinate i of the fast half at j of the slow one is coordinate (j - 1) * m + i of the mode: block j.
+Coordinate i of block j is coordinate (j - 1) * size + i of the mode. Of what is stored at positions
+only the blocks are visited in which there is something, each of which is between two positions.
 """
 
 from __future__ import annotations
@@ -11,191 +11,249 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from finchlang.host.checks import fail_unless
-from finchlang.host.fold import ONE, ZERO, compare, mul, op, sub
+from finchlang.host.fold import ONE, ZERO, add, compare, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Run, Shift, Switch, Thunk, map_payloads, rebuild, set_end
-from finchlang.source import FinchError
-from finchlang.syntax import Call, Literal, Node, Value, Variable
-from finchlang.tensors.level import UPDATE, TensorLike, Uniform
-from finchlang.walk import substitute, walk
+from finchlang.looplets import (
+    Choice,
+    Jumper,
+    Lookup,
+    Phase,
+    Positions,
+    Run,
+    Sequence,
+    Shift,
+    Spike,
+    Stepper,
+    Steps,
+    Switch,
+    Thunk,
+    rebuild,
+    set_end,
+    shifted,
+)
+from finchlang.syntax import Literal, Node
 
-#: the settings that a call has placeholders for
-PLACEHOLDER = "setting "
-
-
-@dataclass(frozen=True, slots=True)
-class Nest(TensorLike):
-    """What is left of a tensor, in whose last mode, of `size`, are the looplets that `make` gives. In
-    their payloads `names` are placeholders, for what stands beside this in `nest(this, setting...)`."""
-
-    body: TensorLike
-    modes: int
-    size: Expr
-    make: Callable[[Host, str | None], Node]
-    names: tuple[Node, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.body}[...]"
-
-    @property
-    def order(self) -> int:
-        return self.modes
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        return self.body.extent(back) if back else (ONE, self.size)
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
-
-    def uniform(self, value: Node) -> Node:
-        return self.body.uniform(value)
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return self.make(host, protocol)
-
-    def call(self) -> Node:
-        """This with its placeholders beside it."""
-        return Call(Variable("nest"), (self, *self.names)) if self.names else self
-
-
-def nest(call: Call) -> Nest:
-    """The nest of a call, with the settings in the places of their placeholders."""
-    found, *settings = call.args
-    assert isinstance(found, Nest)
-    bindings = dict(zip(found.names, settings, strict=True))
-
-    def make(host: Host, protocol: str | None) -> Node:
-        return map_payloads(lambda p: substitute(p, bindings), found.make(host, protocol))
-
-    names = tuple(n for setting in settings for n in placeholders(setting))
-    return replace(found, make=make, names=names)
-
-
-def placeholders(node: Node) -> list[Node]:
-    """The placeholders for settings in a node, each once."""
-    found = (n for n in walk(node) if isinstance(n, Variable) and n.name.startswith(PLACEHOLDER))
-    return list(dict.fromkeys(found))
-
-
-@dataclass(frozen=True, slots=True)
-class Split(TensorLike):
-    """`split(A, k, m)`: modes k and k + 1 are what mode k of A is, k the fast one, of size m."""
-
-    call: Call
-    body: TensorLike
-    divided: int
-    evaluate: Callable[[Node], Expr]
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
-    def order(self) -> int:
-        return self.body.order + 1
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
-
-    def dense_modes(self) -> int:
-        within = self.body.dense_modes()
-        return within + 1 if within > self.body.order - self.divided else within
-
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        mode = self.order - back
-        if mode == self.divided:
-            return ONE, self._size()
-        if mode == self.divided + 1:
-            return ONE, op("idiv", self._whole(), self._size())
-        return self.body.extent(back - (mode < self.divided))
-
-    def _size(self) -> Expr:
-        return self.evaluate(self.call.args[2])
-
-    def _whole(self) -> Expr:
-        """The size of the mode that is divided."""
-        found = self.body.extent(self.body.order - self.divided)
-        if found is None or found[0] is not ONE:
-            message = "a mode that is split begins at 1 and has an end"
-            raise FinchError("dimension", message, self.call.span)
-        return found[1]
-
-    def rest(self, payload: Node) -> Node:
-        if isinstance(payload, (Literal, Value)):
-            return payload
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
-
-    def uniform(self, value: Node) -> Node:
-        within, size = self.body.uniform(value), self._size()
-        if self.order > self.divided + 1:
-            return self.rest(within)
-        if self.order == 2:
-            return Uniform(value, (size,), self.mode)
-        return Call(Variable("broadcast"), (within, Literal(self.divided), Value(size)))
-
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        if self.order > self.divided + 1:
-            return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
-        size, whole = self._size(), self._whole()
-        _check_split(host, whole, size, self.call)
-
-        def looplets(host: Host, asked: str | None) -> Node:
-            return set_end(self.body.unfurl(host, None, mode, asked or protocol), whole)
-
-        projection = Projection(self, size, looplets)
-        if mode == UPDATE:
-            return projection.written(looplets(host, protocol))
-        return projection.of(looplets(host, protocol))
-
-
-def _check_split(host: Host, whole: Expr, size: Expr, call: Call) -> None:
-    """Fail unless a mode divides into parts of a size."""
-    fits = compare("gt", size, ZERO)
-    fits = op("and", fits, compare("eq", op("irem", whole, size), ZERO))
-    message = "a dimension of size {} does not split into parts of size {}"
-    fail_unless(host, fits, "dimension", message, (whole, size), call.span)
+#: what makes looplets that are read by a protocol
+Looplets = Callable[[Host, str | None], Node]
 
 
 @dataclass(frozen=True)
 class Projection:
     """What makes nests over a mode ones over its blocks, of `size`. `looplets(host, protocol)` is the
-    nest over all of the mode, anew."""
+    nest over all of the mode, anew, and `block(looplets)` a tensor with looplets in its last mode."""
 
-    split: Split
     size: Expr
-    looplets: Callable[[Host, str | None], Node]
+    looplets: Looplets
+    block: Callable[[Looplets], Node]
 
     def before(self, j: Expr) -> Expr:
         """The last coordinate before block j."""
-        return mul(sub(j, ONE), self.size)
+        return mul(self.size, sub(j, ONE))
 
-    def block(self, j: Expr, make: Callable[[Host, str | None], Node]) -> Node:
-        """The tensor in whose last mode is block j of a nest."""
-        delta = sub(ZERO, self.before(j))
+    def whole(self, i: Expr) -> Expr:
+        """The last block that ends up to coordinate i."""
+        return op("idiv", i, self.size)
 
-        def moved(host: Host, protocol: str | None) -> Node:
-            return Shift(make(host, protocol), delta)
+    def reach(self, i: Expr) -> Expr:
+        """The last block that begins up to coordinate i."""
+        return op("idiv", add(i, sub(self.size, ONE)), self.size)
 
-        split = self.split
-        names = tuple(placeholders(split.call))
-        return Nest(split.body, split.order - 1, self.size, moved, names).call()
+    def blocks(self, make: Looplets) -> Lookup:
+        """Each block of a nest."""
+
+        def at(host: Host, j: Expr) -> Node:
+            delta = sub(ZERO, host.let(self.before(j), "before"))
+            return self.block(lambda host, protocol: Shift(make(host, protocol), delta))
+
+        return Lookup(at)
+
+    # ---------------------------------------------------------------------------------- reading
 
     def of(self, node: Any) -> Any:
         """The nest over blocks, of one over the mode whose spikes know their ends."""
         match node:
             case Run(Literal()):
                 return node
-        return Lookup(lambda host, j: self.block(j, self.looplets))
+            case Lookup():
+                return self.blocks(lambda host, protocol: node)
+            case Sequence(phases):
+                return self._sequence(phases)
+            case Shift(body, delta):
+                return self.of(shifted(body, delta))
+            case Thunk() | Switch() | Choice():
+                return rebuild(node, self.of)
+            case Steps():
+                known = node.positions or node.regions
+                if known is not None and isinstance(known.fill, Literal):
+                    return Thunk(
+                        lambda host: (FilledBlocks(self, host, node, known).looplets(host), None)
+                    )
+        return self.blocks(self.looplets)
+
+    def _sequence(self, phases: tuple[Phase, ...]) -> Sequence:
+        """Of each phase the blocks that are within it, then the one that is in another, too."""
+        bodies = [phase.body for phase in phases]
+        steps = next((b for b in bodies if isinstance(b, Steps)), None)
+        fill = steps and steps.positions and steps.positions.fill
+        is_filled = all(b is steps or (isinstance(b, Run) and b.body == fill) for b in bodies)
+        parts: list[Phase] = []
+        before: Expr = ZERO
+
+        def add_part(body: Node, stop: Expr | None) -> None:
+            nonlocal before
+            before = before if stop is None else op("max", before, stop)
+            parts.append(Phase(body, None, stop and before))
+
+        for phase in phases:
+            body, stop = self.of(set_end(phase.body, phase.stop)), phase.stop
+            if stop is None:
+                add_part(body, None)
+            elif is_filled:  # the entries say all of a block
+                add_part(body, self.reach(stop) if phase.body is steps else self.whole(stop))
+            else:
+                add_part(body, self.whole(stop))
+                add_part(self.blocks(self.looplets), self.reach(stop))
+        return Sequence(tuple(parts))
+
+    # ---------------------------------------------------------------------------------- writing
 
     def written(self, node: Any) -> Any:
         """The nest over blocks of a nest that is written: what it does before and after is done once
         for all blocks."""
-        if isinstance(node, (Thunk, Switch)):
+        if isinstance(node, Switch):
             return rebuild(node, self.written)
-        return Lookup(lambda host, j: self.block(j, lambda host, protocol: node))
+
+        def preamble(host: Host) -> tuple[Node, Callable[[Host], None]]:
+            epilogues: list[Callable[[Host], None]] = []
+
+            def enter(node: Node) -> Node:
+                if isinstance(node, Thunk):
+                    body, epilogue = node.preamble(host)
+                    epilogues.extend([epilogue] if epilogue else [])
+                    return enter(body)
+                return rebuild(node, enter) if isinstance(node, (Shift, Phase, Sequence)) else node
+
+            def leave(host: Host) -> None:
+                for epilogue in reversed(epilogues):
+                    epilogue(host)
+
+            nest = enter(node)
+            blocks = self.blocks(lambda host, protocol: nest)
+            return blocks, leave
+
+        return Thunk(preamble)
+
+
+class FilledBlocks:
+    """A stepper over the blocks in which a stepper over stored positions has something: it stands at
+    the one that begins `at`, up to, not including, position `end`."""
+
+    def __init__(self, projection: Projection, host: Host, steps: Steps, known: Any):
+        self.projection, self.steps, self.known = projection, steps, known
+        self.is_listed = isinstance(known, Positions) and known.are_distinct
+        self.at, self.end = host.cell(known.start, "q"), host.cell(known.start, "end")
+        self.block = host.cell(ZERO, "block")
+        self.settle(host)
+
+    def limits(self, host: Host, q: Expr) -> tuple[Expr, Expr]:
+        """The first and the last coordinate of what is at position q."""
+        if isinstance(self.known, Positions):
+            i = self.known.coordinate(host, q)
+            return i, i
+        first, last, _ = self.known.region(host, q)
+        return first, last
+
+    def settle(self, host: Host) -> None:
+        """Find the block that the next position is in, after the one before."""
+        at = host.get(self.at)
+
+        def find() -> None:
+            first = self.projection.reach(self.limits(host, at)[0])
+            block = op("max", first, add(host.get(self.block), 1))
+            block = host.let(first if self.is_listed else block, "block")
+            host.set(self.block, block)
+            if self.is_listed:
+                host.set(self.end, self.after(host, at, block))
+
+        host.branch(compare("lt", at, self.known.stop), find)
+
+    def after(self, host: Host, q: Expr, block: Expr) -> Expr:
+        """The first position from q on with something after a block."""
+        return self.known.locate(host, q, add(self.projection.before(add(block, 1)), 1))
+
+    def seek(self, host: Host, j: Expr) -> None:
+        host.set(self.at, self.after(host, host.get(self.at), sub(j, ONE)))
+        host.set(self.block, sub(j, ONE))
+        self.settle(host)
+
+    def next(self, host: Host) -> None:
+        if self.is_listed:
+            host.set(self.at, host.get(self.end))
+        else:
+            host.set(self.at, self.after(host, host.get(self.at), host.get(self.block)))
+        self.settle(host)
+
+    def body(self, host: Host) -> Node:
+        def spike(host: Host) -> tuple[Node, None]:
+            if self.is_listed:
+                block = self.projection.block(self.entries(host))
+            else:
+                blocks = self.projection.blocks(self.projection.looplets)
+                block = blocks.body(host, host.get(self.block))
+            return Spike(self.known.fill, block), None
+
+        return Thunk(spike)
+
+    def looplets(self, host: Host) -> Node:
+        """The stepper up to the last block with something, then fill."""
+        reach, last = self.projection.reach, self.steps.last
+        kind = Jumper if isinstance(self.steps, Jumper) else Stepper
+        steps = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
+        if last is not None:
+            return replace(steps, last=reach(last))
+        known, cell = self.known, host.cell(ZERO, "last")
+        is_any = compare("lt", known.start, known.stop)
+        final = sub(known.stop, ONE)
+        host.branch(is_any, lambda: host.set(cell, reach(self.limits(host, final)[1])))
+        last = host.get(cell)
+        steps = replace(steps, last=last)
+        return Sequence((Phase(steps, stop=last), Phase(Run(known.fill))))
+
+    def entries(self, host: Host) -> Looplets:
+        """The positions of the block where the stepper stands now, with fill between them."""
+        known, start, stop = self.known, host.get(self.at), host.get(self.end)
+        size, is_led = self.projection.size, isinstance(self.steps, Jumper)
+        before = host.let(self.projection.before(host.get(self.block)), "before")
+
+        def looplets(host: Host, protocol: str | None) -> Node:
+            if protocol == "follow":
+                return Shift(self.projection.looplets(host, protocol), sub(ZERO, before))
+            kind = Jumper if protocol == "gallop" or (is_led and not protocol) else Stepper
+            return Thunk(lambda host: (between(host, kind), None))
+
+        def between(host: Host, kind: type[Steps]) -> Node:
+            cell = host.cell(start, "q")
+            last = sub(known.coordinate(host, sub(stop, ONE)), before)
+            last = host.let(last, "last", upper=size)
+
+            def here(host: Host) -> Expr:
+                return host.get(cell)
+
+            def spike(host: Host) -> tuple[Node, None]:
+                q = here(host)
+                tail = known.tail(host, q, known.coordinate(host, q))
+                return Spike(known.fill, tail, is_stored=True), None
+
+            steps: Any = kind(
+                lambda host, i: host.set(cell, known.locate(host, here(host), i)),
+                lambda host: known.coordinate(host, here(host)),
+                lambda host: Thunk(spike),
+                lambda host: host.set(cell, add(here(host), 1)),
+                positions=replace(known, start=start, stop=stop, here=here),
+            )
+            local: Any = shifted(steps, sub(ZERO, before))
+            local = replace(local, last=last, first=ONE)
+            return Sequence((Phase(local, stop=last), Phase(Run(known.fill))))
+
+        return looplets

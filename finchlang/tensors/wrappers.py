@@ -33,7 +33,7 @@ from finchlang.tensors import slices
 from finchlang.tensors.added_modes import Broadcast, Toeplitz
 from finchlang.tensors.level import UPDATE, Fiber, TensorLike
 from finchlang.tensors.products import Collapse, Resolve
-from finchlang.tensors.projections import PLACEHOLDER, Split, nest
+from finchlang.tensors.splits import PLACEHOLDER, Split, nest
 from finchlang.tensors.swizzles import Swizzle
 from finchlang.walk import substitute
 
