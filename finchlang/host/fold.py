@@ -129,19 +129,36 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
                 return first
             if isinstance(first, Op) and first.name == "add" and isinstance(first.args[1], Const):
                 return op("add", first.args[0], op("add", first.args[1], last))
-        for one, other in ((first, last), (last, first)):  # (x + c) + y
-            base, shift = split_sum(one)
-            if shift and base is not None:
-                return op("add", op("add", base, other), Const(shift, Int64))
-        for one, other in ((first, last), (last, first)):  # (a - b) + b
-            if isinstance(one, Op) and one.name == "sub" and one.args[1] is other:
+        (base, shift), (other, more) = split_sum(first), split_sum(last)
+        if (shift or more) and base is not None and other is not None:  # (x + c) + y
+            return op("add", op("add", base, other), Const(shift + more, Int64))
+        if (whole := _dividend(first, last)) is not None:
+            return whole
+        for one, behind in ((first, last), (last, first)):  # (a - b) + b
+            if isinstance(one, Op) and one.name == "sub" and one.args[1] is behind:
                 return one.args[0]
             if isinstance(one, Op) and one.name == "sub" and one.args[0] == ZERO:
-                return op("sub", other, one.args[1])
+                return op("sub", behind, one.args[1])
     if name == "mul":
         for one, other in ((first, last), (last, first)):
             if isinstance(one, Const) and one.value in (0, 1):
                 return one if one.value == 0 else other
+    return None
+
+
+def _dividend(multiple: Expr, rest: Expr) -> Expr | None:
+    """(x + a div m) * m + a rem m as x * m + a; None of what does not look like it."""
+    if not (isinstance(rest, Op) and isinstance(multiple, Op)):
+        return None
+    if rest.name != "irem" or multiple.name != "mul" or rest.args[1] not in multiple.args:
+        return None
+    size = rest.args[1]
+    quotient = op("idiv", *rest.args)
+    factor = multiple.args[multiple.args[0] is size]
+    if factor is quotient:
+        return rest.args[0]
+    if isinstance(factor, Op) and factor.name == "add" and factor.args[1] is quotient:
+        return op("add", op("mul", factor.args[0], size), rest.args[0])
     return None
 
 

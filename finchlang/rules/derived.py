@@ -4,6 +4,7 @@ what it relies on. `--rules=paper` leaves them out."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from finchlang.host.fold import add, compare, sub
@@ -12,7 +13,7 @@ from finchlang.looplets import Blocks, Jumper, Lookup, Looplet, Positions, Stepp
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, bounded, find_all, find_looplets, put
 from finchlang.rules.dead_workspace import is_nothing
-from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.rules.simplify import counts_once, simplify
@@ -78,7 +79,9 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
         behind = behind if end is None else lesser(stop, behind)
         inside = Context(loop, (steps,)).over(begin, behind)[body]
         machine.tell("Loop", lambda: (loop, inside), begin)
-        machine.run(inside, state)
+        run = partial(machine.run, inside, state)
+        # the last may begin after b, where what is to be done before it is not known to be possible
+        run() if end is None else if_not_empty(host, begin, behind, run)
 
     last = sub(known.stop, 1)
     last = last if end is None else lesser(last, end)

@@ -184,10 +184,11 @@ class Product:
         nest = Thunk(lambda host: (self.within(host, payload), None))
         return Shift(nest, before)
 
-    def at(self, host: Host, payload: Node, j: Expr) -> tuple[Expr, Expr, Node]:
+    def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> tuple[Expr, Expr, Node]:
         """The first and the last coordinate of the block at j, and its looplets."""
         before = host.let(self.before(j), "before")
-        return add(before, 1), add(before, self.size), self.block(payload, before)
+        block = Thunk(lambda host: (self.block(payload(host), before), None))
+        return add(before, 1), add(before, self.size), block
 
     def _steps(self, steps: Steps) -> Blocks:
         seek, last, known = steps.seek, steps.last, steps.positions or steps.regions
@@ -197,7 +198,7 @@ class Product:
         def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
             if isinstance(known, Positions):
                 j = host.let(known.coordinate(host, q), "j")
-                return self.at(host, known.tail(host, q, j), j)
+                return self.at(host, j, lambda host: known.tail(host, q, j))
             assert isinstance(known, Regions)
             first, end, body = known.region(host, q)
             return add(self.before(first), 1), self.up_to(end), self.of(set_end(body, end))
@@ -232,7 +233,7 @@ class Product:
                 return host.get(cell, lower=ONE)
 
             def region(host: Host, j: Expr) -> tuple[Expr, Expr, Node]:
-                return self.at(host, at(host, j), j)
+                return self.at(host, j, lambda host: at(host, j))
 
             def locate(host: Host, q: Expr, k: Expr) -> Expr:
                 return self.above(k)

@@ -21,6 +21,7 @@ class Swizzle(TensorLike):
     call: Call
     body: TensorLike
     resolve: Callable[[Node], TensorLike]
+    evaluate: Callable[[Node], Expr]
 
     @property
     def mode(self) -> str:
@@ -62,7 +63,6 @@ class Swizzle(TensorLike):
         if not given or isinstance(node, Literal):
             return node
         *others, last = given
-        assert isinstance(last, Value)
         tensor = self.resolve(node)
         nest, extent = tensor.unfurl(host, None, tensor.mode, "follow"), tensor.extent()
         if extent is not None:
@@ -71,4 +71,6 @@ class Swizzle(TensorLike):
         def inside(payload: Node) -> Node:
             return Thunk(lambda host: (self._at(host, payload, others), None))
 
-        return map_payloads(inside if others else lambda p: p, at_point(host, nest, last.expr))
+        return map_payloads(
+            inside if others else lambda p: p, at_point(host, nest, self.evaluate(last))
+        )

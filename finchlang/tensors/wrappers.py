@@ -361,6 +361,10 @@ def _broadcast(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
     return Broadcast(call, resolve(call.args[0]), _divided(call), evaluate)
 
 
+def _swizzle(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Swizzle(call, resolve(call.args[0]), resolve, evaluate)
+
+
 WRAPPERS: dict[str, WrapperKind] = {
     "protocolize": _of_modes(Protocolized, _NEUTRAL, _protocol),
     "permissive": _of_modes(Permissive, _FALSE, _permission),
@@ -370,6 +374,6 @@ WRAPPERS: dict[str, WrapperKind] = {
     "collapse": WrapperKind(_collapse),
     "split": WrapperKind(_split),
     "broadcast": WrapperKind(_broadcast),
-    "swizzle": WrapperKind(lambda call, resolve, _: Swizzle(call, resolve(call.args[0]), resolve)),
+    "swizzle": WrapperKind(_swizzle),
     "nest": WrapperKind(lambda call, resolve, _: nest(call)),
 }
