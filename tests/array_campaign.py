@@ -1,7 +1,8 @@
-"""Random array expressions beside NumPy, many of them (a command of its own).
+"""Random array expressions beside NumPy and `array_api_strict`, many of them (a command of its own).
 
 `python -m tests.array_campaign --cases 2000 --seed 0` computes the expressions of that many seeds,
-prints each that differs, or fails, and says at the end how many there were.
+prints each that differs, or fails, and says at the end how many there were, and how many of them stand
+in the standard.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from collections import Counter
 from tests.array_expressions import check, expression
 
 
-def run_case(seed: int) -> str:
-    """What came of the expression of a seed: nothing if it agrees with NumPy."""
+def run_case(seed: int) -> tuple[str, bool]:
+    """What came of the expression of a seed: what is wrong, or nothing if it agrees; and whether it
+    stands in the standard."""
     rng = random.Random(seed)
     shape = tuple(rng.randint(0, 4) for _ in range(rng.randint(0, 3)))
     try:
-        check(expression(rng, shape, rng.randint(1, 3)))
+        return "", check(expression(rng, shape, rng.randint(1, 3)))
     except Exception as error:  # a difference, a refusal, or a crash of the tested code
-        return f"{type(error).__name__}: {error}"
-    return ""
+        return f"{type(error).__name__}: {error}", False
 
 
 def main(argv: list[str]) -> int:
@@ -34,8 +35,9 @@ def main(argv: list[str]) -> int:
     warnings.simplefilter("ignore")  # NumPy's, of infinities and NaN
     outcomes = Counter[str]()
     for seed in range(options.seed, options.seed + options.cases):
-        fault = run_case(seed)
+        fault, is_standard = run_case(seed)
         outcomes["differ" if fault else "agree"] += 1
+        outcomes["in the standard"] += is_standard
         if fault:
             print(f"seed {seed}: {fault}\n")
     print(dict(outcomes))

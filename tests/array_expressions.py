@@ -1,11 +1,14 @@
-"""Random array expressions beside the same ones of NumPy: shapes, types, fills and formats."""
+"""Random array expressions beside the same ones of NumPy, and of `array_api_strict` where they stand in
+the standard: shapes, types, fills and formats."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_strict as strict
 import numpy as np
 import scipy.sparse as sp
 
@@ -26,23 +29,28 @@ FORMATS = {
     3: ("SparseCOO{3}(%s)", "Dense(SparseList(SparseList(%s)))", "Dense(Dense(Dense(%s)))"),
 }
 ANY = ("abs", "isnan", "isfinite", "logical_not")
-NUMBERS = ("negative", "square", "sign", "floor")
+NUMBERS = ("negative", "square", "sign", "floor", "abs", "isnan", "isfinite")
 WIDE = ("exp", "sqrt", "tanh")
-BINARY = (
+ARITHMETIC = (
     *("add", "multiply", "maximum", "minimum", "equal", "not_equal", "less", "less_equal"),
-    *("greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "subtract"),
+    *("greater", "greater_equal", "subtract"),
 )
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+PLACES = ("argmin", "argmax")
 REDUCTIONS = ("sum", "prod", "min", "max", "any", "all", "count_nonzero")
 MEANS = ("mean", "var", "std")
 
 
 @dataclass
 class Pair:
-    """An array of ours, what it is to NumPy, and how it was made."""
+    """An array of ours, what it is to NumPy, how it was made, and what it is to the reference of the
+    standard (None: it does not stand in it)."""
 
     ours: Any
     numpy: Any
     text: str
+    standard: Any
 
     @property
     def is_wide(self) -> bool:
@@ -52,6 +60,16 @@ class Pair:
     @property
     def is_bool(self) -> bool:
         return np.asarray(self.numpy).dtype == bool
+
+
+def standard(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """What the standard's reference makes of arguments; None if it does not take them."""
+    if any(arg is None for arg in args):
+        return None
+    try:
+        return function(*args, **keywords)
+    except (TypeError, ValueError, IndexError):
+        return None
 
 
 def leaf(rng: random.Random, shape: tuple[int, ...], dtype: str | None = None) -> Pair:
@@ -67,17 +85,18 @@ def leaf(rng: random.Random, shape: tuple[int, ...], dtype: str | None = None) -
     array = np.where(numbers.random(shape) < 0.6, fill, array)
     text = f"{dtype}{shape}"
     if not shape:
-        return Pair(array[()], array[()], f"{dtype} {array}")
+        return Pair(array[()], array[()], f"{dtype} {array}", strict.asarray(array))
+    known = strict.asarray(array)
     if kind == "numpy":
-        return Pair(np.asarray(array, order=rng.choice("CF")), array, f"NumPy {text}")
+        return Pair(np.asarray(array, order=rng.choice("CF")), array, f"NumPy {text}", known)
     if kind == "scipy" and len(shape) == 2:
         name = rng.choice(("csc_array", "csr_array"))
-        return Pair(getattr(sp, name)(array), array, f"{name} {text}")
+        return Pair(getattr(sp, name)(array), array, f"{name} {text}", known)
     own = type_of_dtype(dtype)
     assert own is not None
     level = parse_format(rng.choice(FORMATS[len(shape)]) % "Element(0.0)")
     level = over(level, Element(typed_literal(fill[()], own)))
-    return Pair(Tensor.from_numpy(array, level), array, f"{level} {shape}")
+    return Pair(Tensor.from_numpy(array, level), array, f"{level} {shape}", known)
 
 
 def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
@@ -90,8 +109,10 @@ def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     if kind == "two":
         return _binary(rng, shape, depth)
     if kind == "where":
-        args = [expression(rng, shape, depth - 1), leaf(rng, shape), leaf(rng, shape)]
-        return _called("where", args)
+        which = expression(rng, shape, depth - 1)
+        if not which.is_bool and rng.random() < 0.8:
+            which = _called("not_equal", [which, Pair(0, 0, "0", 0)])
+        return _called("where", [which, *_alike(rng, [leaf(rng, shape), leaf(rng, shape)])])
     if kind == "reduce" and len(shape) < 3:
         return _reduction(rng, shape, depth)
     if kind == "slice":
@@ -101,8 +122,12 @@ def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     arg = expression(rng, shape, depth - 1)
     if kind == "permute" and np.ndim(arg.numpy) == len(shape):
         back = expression(rng, shape[::-1], depth - 1)
-        return Pair(xp.permute_dims(back.ours), np.transpose(back.numpy), f"permute({back.text})")
-    names = ANY + (() if arg.is_bool else NUMBERS) + (WIDE if arg.is_wide else ())
+        axes = tuple(reversed(range(len(shape))))
+        known = standard(strict.permute_dims, back.standard, axes=axes)
+        found = xp.permute_dims(back.ours)
+        return Pair(found, np.transpose(back.numpy), f"permute({back.text})", known)
+    names = ANY if arg.is_bool or rng.random() < 0.2 else NUMBERS
+    names += WIDE if arg.is_wide else ()
     return _called(rng.choice(names), [arg])
 
 
@@ -111,7 +136,25 @@ def _called(name: str, args: list[Pair], *more: Any, **keywords: Any) -> Pair:
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(*(arg.numpy for arg in args), *more, **keywords)
     ours = getattr(xp, name)(*(arg.ours for arg in args), *more, **keywords)
-    return Pair(ours, expected, f"{name}({text})")
+    with np.errstate(all="ignore"):
+        known = standard(getattr(strict, name), *(arg.standard for arg in args), *more, **keywords)
+    return Pair(ours, expected, f"{name}({text})", known)
+
+
+def _alike(rng: random.Random, args: list[Pair]) -> list[Pair]:
+    """Two operands, mostly of one kind of types, as the standard wants them: Bools, integers or floats."""
+    types = [np.asarray(arg.numpy).dtype for arg in args]
+    kinds = ["bif".index(type.kind.replace("u", "i")) for type in types]
+    if kinds[0] != kinds[1] and rng.random() < 0.8:
+        k = kinds.index(min(kinds))
+        args[k] = _converted(args[k], types[1 - k])
+    return args
+
+
+def _converted(arg: Pair, type: np.dtype) -> Pair:
+    known = standard(lambda array: strict.astype(array, getattr(strict, type.name)), arg.standard)
+    ours = xp.astype(arg.ours, type)
+    return Pair(ours, np.asarray(arg.numpy).astype(type), f"{type}({arg.text})", known)
 
 
 def _binary(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
@@ -121,10 +164,16 @@ def _binary(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     args = [expression(rng, shape, depth - 1), expression(rng, own, depth - 1)]
     if rng.random() < 0.2:
         number = rng.choice((2, 1, 0, True))
-        args[1] = Pair(number, number, str(number))
+        args[1] = Pair(number, number, str(number), number)
+    else:
+        args = _alike(rng, args)
     if rng.random() < 0.5:
         args.reverse()
-    name = rng.choice(BINARY)
+    kinds = "".join(np.result_type(arg.numpy).kind for arg in args)
+    names = BITS if "f" not in kinds else ARITHMETIC
+    # the standard has no arithmetic of Bools, and logic of nothing else
+    is_logical = rng.random() < 0.8 if kinds == "bb" else rng.random() < 0.1
+    name = rng.choice(LOGICAL + BITS * (kinds == "bb") if is_logical else ARITHMETIC + names)
     if name == "subtract" and np.result_type(*(arg.numpy for arg in args)).kind == "b":
         name = "logical_xor"
     return _called(name, args)
@@ -133,9 +182,12 @@ def _binary(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
 def _reduction(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     axis, size = rng.randint(0, len(shape)), rng.randint(1, 3)
     arg = expression(rng, shape[:axis] + (size,) + shape[axis:], depth - 1)
-    found = rng.choice(REDUCTIONS + (MEANS if arg.is_wide else ()))
+    names = REDUCTIONS + PLACES + (MEANS if arg.is_wide else ())
+    found = rng.choice(("any", "all") if arg.is_bool and rng.random() < 0.7 else names)
     result = _called(found, [arg], axis=axis, keepdims=True)
-    return Pair(xp.squeeze(result.ours, axis), np.squeeze(result.numpy, axis), result.text)
+    known = standard(strict.squeeze, result.standard, axis=axis)
+    ours, numpy = xp.squeeze(result.ours, axis), np.squeeze(result.numpy, axis)
+    return Pair(ours, numpy, result.text, known)
 
 
 def _slice(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
@@ -155,7 +207,8 @@ def _slice(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     if np.shape(arg.numpy) != larger:
         return arg
     found, text = arg.numpy[tuple(key)], f"{arg.text}{key}"
-    return Pair(xp.asarray(arg.ours)[tuple(key)], found, text)
+    known = standard(lambda array: array[tuple(key)], arg.standard)
+    return Pair(xp.asarray(arg.ours)[tuple(key)], found, text, known)
 
 
 def _product(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
@@ -163,16 +216,20 @@ def _product(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     inner = rng.randint(1, 3)
     a = expression(rng, (*shape[:-1], inner), depth - 1)
     b = leaf(rng, (inner, shape[-1]))
+    a, b = _alike(rng, [a, b])
     if np.shape(a.numpy) != (*shape[:-1], inner):
         return a
     return _called("matmul", [a, b])
 
 
-def check(pair: Pair) -> None:
-    """Compare types, shapes and values."""
-    lazy, expected = xp.asarray(pair.ours), np.asarray(pair.numpy)
-    assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype), pair.text
+def check(pair: Pair) -> bool:
+    """Compare types, shapes and values; whether the expression stands in the standard."""
+    references = [pair.numpy] if pair.standard is None else [pair.numpy, pair.standard]
+    lazy = xp.asarray(pair.ours)
     found = xp.compute(lazy)
     dense = found if isinstance(found, np.ndarray) else found.to_numpy()
-    assert dense.dtype == expected.dtype, pair.text
-    np.testing.assert_allclose(dense, expected, rtol=1e-5, atol=1e-6, err_msg=pair.text)
+    for expected in map(np.asarray, references):
+        assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype), pair.text
+        assert dense.dtype == expected.dtype, pair.text
+        np.testing.assert_allclose(dense, expected, rtol=1e-5, atol=1e-6, err_msg=pair.text)
+    return len(references) > 1
