@@ -78,7 +78,7 @@ class AccessGenerator(DataGenerator):
         if not dims:
             value = self.scalar(type)
             level: Any = value.format
-        elif self.kind != "minplus" and self.chance(0.2):
+        elif self.kind != "minplus" and not self.only_fill and self.chance(0.2):
             value, level = self.foreign(shape, type)
         else:
             permutation = list(range(1, len(dims) + 1))

@@ -117,3 +117,12 @@ def test_an_idempotent_function_of_equal_arguments() -> None:
     body = "f(x, y) = x && !y\n@properties f idempotent"
     session.run(f"{body}\n@finch for i = _; r[i] = f(x[i], x[i]); end")
     assert session["r"].tolist() == [False, False]
+
+
+def test_a_region_outside_of_what_has_a_value_everywhere() -> None:
+    session = Session()
+    session["d"] = np.array([False, True, False])
+    session.run("f(x, y) = x && !y\n@properties f annihilator(false, 1)\n@iterate f(x, y) = x & ~y")
+    session.run("a = Tensor(SparseList(Element(false)), [true, true, false])\nr = copy(a)")
+    session.run("@finch begin r .= _; for i = _; r[i] = f(a[i], d[i]) end end")
+    assert session["r"].to_numpy().tolist() == [True, False, False]

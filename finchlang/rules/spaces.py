@@ -136,10 +136,14 @@ class Spaces:
         )
 
     def _condition(self, region: Node, args: Mapping[str, Node], is_inside: bool = True) -> Node:
-        """A region of a row as a condition; under a complement the arguments must be exact."""
+        """A region of a row as a condition; under a complement the arguments must be exact, and outside
+        of one that has no fill may be everywhere."""
         match region:
             case Variable(name):
-                return self.region(args[name]) if is_inside else self.differs(args[name])
+                if is_inside:
+                    return self.region(args[name])
+                exact = self.differs(args[name])
+                return _FALSE if exact is _TRUE else exact
             case Call(op, (one,)):
                 assert op == Variable("~")
                 return _negated(self._condition(one, args, not is_inside))
