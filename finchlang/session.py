@@ -85,8 +85,8 @@ class KernelEvent:
 
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
-        """What each pass of normalisation decided and why, with the pass's name."""
-        return self.compiled.normalized.decisions
+        """What the planner and each pass of normalisation decided and why, with the pass's name."""
+        return self.source.decisions + self.compiled.normalized.decisions
 
     @property
     def residual(self) -> Any:

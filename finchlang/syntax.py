@@ -425,9 +425,11 @@ class Annotated(Node):
 
 @dataclass(frozen=True, slots=True)
 class KernelNode(Node):
-    """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations."""
+    """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations. Of one
+    that was planned `decisions` tell how, with the planner's name."""
 
     program: Node
+    decisions: tuple[tuple[str, str], ...] = field(default=(), compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

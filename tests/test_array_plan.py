@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import finchlang.array as xp
-from finchlang import Session
+from finchlang import Session, Tensor
 
 
 def matrix(rows: int, columns: int, entries: int, format: str, seed: int = 0) -> sp.sparray:
@@ -96,3 +96,49 @@ def test_extremes_over_the_innermost_modes_are_one_loop_nest(of: str) -> None:
         assert xp.plan(found).count(".=") == 1
         assert np.array_equal(xp.todense(found), (value.toarray() - 1).max(axis=axis))
     assert xp.plan(xp.max(xp.asarray(a), axis=1 - innermost)).count(".=") > 1
+
+
+def planned(expression: xp.Array) -> str:
+    """The text of a plan, which was run as a script."""
+    found = xp.plan(expression)
+    Session().run(found)
+    return found
+
+
+def test_sums_copy_the_smaller_operand() -> None:
+    large, small = matrix(300, 300, 9000, "csr"), matrix(300, 300, 90, "csc", 1)
+    for a, b in ((large, small), (small, large)):
+        total = xp.asarray(a) + xp.asarray(b)
+        text = planned(total)
+        copied = "x0" if a is small else "x1"
+        assert f"c0[i, j] = {copied}[i, j]" in text
+        assert "t0 = swizzle(Tensor(Dense(SparseList(" in text  # by rows, as the larger one
+        assert np.allclose(xp.todense(total), (a + b).toarray())
+
+
+def test_what_few_entries_meet_is_looked_up() -> None:
+    large, few = matrix(3000, 3000, 90_000, "csr"), matrix(3000, 3000, 20, "csc", 1)
+    where = xp.where(xp.asarray(few) > 0.1, xp.asarray(large), 0)
+    assert "x1[i, follow(j)]" in planned(where)
+    assert np.allclose(xp.todense(where), np.where(few.toarray() > 0.1, large.toarray(), 0))
+
+
+def test_long_fibers_are_searched_for_what_short_ones_have() -> None:
+    large, few = matrix(300, 300, 30_000, "csr"), matrix(300, 300, 300, "csr", 1)
+    product = xp.asarray(large) * xp.asarray(few)
+    assert "x0[i, gallop(j)] * x1[i, j]" in planned(product)
+    assert "gallop" not in planned(xp.asarray(large) + xp.asarray(few))
+    assert "gallop" not in planned(xp.asarray(large) * (xp.asarray(large) + 0))
+    assert np.allclose(xp.todense(product), (large * few).toarray())
+
+
+def test_sums_over_one_mode_are_as_full_as_is_expected() -> None:
+    random = np.random.default_rng(0)
+    for entries, format in ((20, "Dense(SparseList"), (20_000, "Dense(Dense")):
+        where = tuple(random.integers(0, 30, (3, entries)))
+        places = np.unique(np.array(where), axis=1)
+        of = "Dense(SparseList(SparseList(Element(0.0))))"
+        a = Tensor.from_coo(of, (30, 30, 30), tuple(places), random.random(places.shape[1]))
+        total = xp.sum(xp.asarray(a), axis=0)
+        assert f"t0 = Tensor({format}" in planned(total)
+        assert np.allclose(xp.todense(total), a.to_numpy().sum(axis=0))

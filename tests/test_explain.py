@@ -65,3 +65,15 @@ def test_what_normalize_prints_runs_after_the_definitions(name: str, capsys) -> 
         one, other = as_tensor(written[tensor]), as_tensor(rewritten[tensor])
         assert one is not None and other is not None
         np.testing.assert_array_equal(one.to_numpy(), other.to_numpy())
+
+
+def test_what_the_planner_chose_from(capsys: pytest.CaptureFixture[str]) -> None:
+    statements = "@einsum E[i, j] += A[i, k] * B[k, j]\n@array F = A .+ C\n"
+    Path("script.finch").write_text(DEFINITIONS + statements)
+    assert main(["explain", "script.finch"]) == 0
+    product, total = capsys.readouterr().out.split("# kernel")[1:]
+    told = re.search(r"plan\n    loops of t0: by steps: (.*)\n", product)
+    assert told is not None
+    costs = [float(part.rsplit(": ", 1)[1]) for part in told[1].split(", ") if ": " in part]
+    assert len(costs) > 1 and costs == sorted(costs)
+    assert "plan\n    loops of t0: j i, as operands are stored\n" in total

@@ -1,24 +1,29 @@
-"""What a loop nest over a product costs, by how many entries its operands store: asymptotic counts of
-steps, as if entries were anywhere with the same probability.
+"""What a loop nest costs, by how many entries its operands store: asymptotic counts of steps, as if
+entries were anywhere with the same probability.
 
 A step is a coordinate that a loop comes to. Operands that are stored in another order than that of the
-loops are copied, and a result that is reached out of order goes through a workspace.
+loops are copied, or looked up where others lead; and a result that is reached out of order goes through
+a workspace. Where operands meet in an intersection, long fibers are searched for what short ones have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import permutations
-from math import expm1, prod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, permutations
+from math import expm1, log2, prod
 
-from finchlang.array.nest import Nest, Read
+from finchlang.array.nest import Nest, Read, Space
 from finchlang.syntax import Index
+from finchlang.tensors.sparse_list import SparseList
 
 #: steps that it takes to copy an entry of an operand into another order, to add to a workspace of one
 #: mode, and to sort an entry into one of several
 COPY, SCATTER, SORT = 4.0, 0.5, 6.0
 #: what storing a place of a dense result takes
 PLACE = 0.1
+#: steps of a search beside its halvings: a fiber of twice the length is walked in the same time
+SEARCH = 1.5
 #: nests of more loops than these are planned as their operands are stored
 MOST = 6
 #: a level of a result is dense where at least this part of its places is expected to be stored; the
@@ -29,48 +34,91 @@ SHORT = 1 << 20
 
 
 class Counts:
-    """How many tuples of coordinates of some indices loops are expected to come to in a product."""
+    """How many tuples of coordinates of some indices loops in an order are expected to come to, where
+    some reads, those that are `followed`, are looked up and so exclude nothing."""
 
-    def __init__(self, nest: Nest, order: Sequence[Index] = ()):
-        self.nest = nest
+    def __init__(self, nest: Nest, order: Sequence[Index] = (), followed: Sequence[Read] = ()):
+        self.nest, self.followed = nest, {id(read) for read in followed}
         self.sparse = [read for read in nest.reads if read.is_sparse]
-        self.are_dense = [_are_dense(read, order) for read in self.sparse]
+        self.are_dense = {id(read): _are_dense(read, order) for read in self.sparse}
 
     def places(self, indices: Iterable[Index]) -> float:
-        return prod(float(self.nest.extents[index]) for index in indices)
+        return prod([float(self.nest.extents[index]) for index in indices])
 
-    def distinct(self, at: int, indices: Iterable[Index]) -> float:
+    def distinct(self, read: Read, indices: Iterable[Index]) -> float:
         """At how many coordinates of these indices a sparse operand has a position, if it is stored in
         this order: at all of a dense level, at those with an entry of a sparse one."""
-        read, are_dense = self.sparse[at], self.are_dense[at]
-        found, known = 1.0, 1.0
-        for index in indices:
-            if index in read.own:
-                places = self.places((index,))
-                known *= places
-                is_dense = are_dense[index]
-                found = (
-                    found * places
-                    if is_dense
-                    else min(found * places, _distinct(known, read.stored))
-                )
+        are_dense, found, known = self.are_dense[id(read)], 1.0, 1.0
+        own = [index for index in indices if index in read.own]
+        for count, index in enumerate(own, 1):
+            places = float(self.nest.extents[index])
+            known, found = known * places, found * places
+            if not are_dense[index]:
+                is_all = count == len(read.own)
+                found = min(found, read.stored if is_all else _distinct(known, read.stored))
         return found
 
+    def part(self, space: Space | Read, indices: Sequence[Index]) -> float:
+        """The part of the coordinates of these indices that a space has."""
+        if isinstance(space, Read):
+            if id(space) in self.followed:
+                return 1.0
+            own = [index for index in indices if index in space.own]
+            return self.distinct(space, own) / max(self.places(own), 1.0)
+        parts = [self.part(part, indices) for part in space.parts]
+        return 1 - prod([1 - part for part in parts]) if space.is_union else prod(parts)
+
     def reached(self, indices: Sequence[Index]) -> float:
-        """How many coordinates of these indices no operand excludes."""
-        found = self.places(indices)
-        for at, read in enumerate(self.sparse):
-            own = [index for index in indices if index in read.own]
-            found *= self.distinct(at, own) / max(self.places(own), 1.0)
-        return found
+        """How many coordinates of these indices loops come to."""
+        return self.places(indices) * self.part(self.nest.space, indices)
 
     def stored(self, kept: Sequence[Index]) -> float:
         """How many coordinates of indices of the result are written."""
+        full = Counts(self.nest)
+        full.are_dense = {id(read): dict.fromkeys(read.own, False) for read in self.sparse}
         order = (*self.nest.kept, *self.nest.reduced)
-        entries = self.places(order)
-        for read in self.sparse:
-            entries *= min(1.0, read.stored / max(self.places(read.own), 1.0))
-        return _distinct(self.places(kept), entries)
+        return _distinct(self.places(kept), full.reached(order))
+
+    def fiber(self, read: Read, outer: Sequence[Index], index: Index) -> float | None:
+        """How many entries a fiber of a read has, None if it excludes no place."""
+        if id(read) in self.followed or self.are_dense[id(read)].get(index, True):
+            return None
+        return self.distinct(read, (*outer, index)) / max(self.distinct(read, outer), 1e-9)
+
+    def steps(self, space: Space | Read, outer: Sequence[Index], index: Index) -> float | None:
+        """How many steps a loop in others takes each time; None if it comes to all places."""
+        if isinstance(space, Read):
+            return self.fiber(space, outer, index)
+        parts = [self.steps(part, outer, index) for part in space.parts]
+        known = [steps for steps in parts if steps is not None]
+        if not known or space.is_union:
+            return sum(known) if known and len(known) == len(parts) else None
+        least, *others = sorted(known)
+        return least + sum([min(steps, _searched(least, steps)) for steps in others])
+
+    def galloped(self, order: Sequence[Index]) -> Iterator[tuple[Read, Index]]:
+        """The modes of reads that are better searched for what others have."""
+        for depth, index in enumerate(order):
+            for space in intersections(self.nest.space):
+                parts = [(part, self.steps(part, order[:depth], index)) for part in space.parts]
+                known = [steps for _, steps in parts if steps is not None]
+                for part, steps in parts:
+                    if isinstance(part, Read) and steps and _searched(min(known), steps) < steps:
+                        yield part, index
+
+
+def _searched(times: float, length: float) -> float:
+    """The steps that it takes to search a fiber for so many coordinates in order."""
+    return times * (SEARCH + log2(max(length / max(times, 1e-9), 1.0)))
+
+
+def intersections(space: Space | Read) -> Iterator[Space]:
+    """Those of several parts."""
+    if isinstance(space, Space):
+        if not space.is_union and len(space.parts) > 1:
+            yield space
+        for part in space.parts:
+            yield from intersections(part)
 
 
 def _are_dense(read: Read, order: Sequence[Index]) -> dict[Index, bool]:
@@ -89,19 +137,33 @@ def _distinct(places: float, entries: float) -> float:
     return places * -expm1(-entries / places)
 
 
-def cost(nest: Nest, order: Sequence[Index]) -> float:
-    """The steps of the loops in this order, with the copies of operands and what the result takes."""
-    counts, total = Counts(nest, order), 0.0
+@dataclass(frozen=True)
+class Candidate:
+    """An order of loops, the reads that are looked up in it, and what this costs."""
+
+    cost: float
+    order: tuple[Index, ...]
+    followed: tuple[Read, ...] = field(default=())
+
+    def __str__(self) -> str:
+        names = "".join([f", {read.name} looked up" for read in self.followed])
+        return f"{' '.join([index.name for index in self.order])}{names}: {self.cost:.2g}"
+
+
+def cost(nest: Nest, order: Sequence[Index], followed: Sequence[Read] = ()) -> float:
+    """The steps of the loops in this order, with the copies of operands that are not looked up and what
+    the result takes."""
+    counts, total = Counts(nest, order, followed), 0.0
     for depth, index in enumerate(order):
         outer = order[:depth]
-        before = counts.reached(outer)
-        fibers = [
-            counts.distinct(at, (*outer, index)) / max(counts.distinct(at, outer), 1e-9)
-            for at, are_dense in enumerate(counts.are_dense)
-            if not are_dense.get(index, True)
-        ]
-        total += before * (sum(fibers) if fibers else counts.places((index,)))
-    total += sum(COPY * read.stored for read in counts.sparse if not read.follows(order))
+        steps = counts.steps(nest.space, outer, index)
+        total += counts.reached(outer) * (counts.places((index,)) if steps is None else steps)
+    for read in counts.sparse:
+        if id(read) in counts.followed:
+            fibers = read.stored / max(counts.places(read.own[:-1]), 1.0)
+            total += counts.reached(order) * _searched(1.0, fibers)
+        elif not read.follows(order):
+            total += COPY * read.stored
     return total + _of_result(nest, order, counts)
 
 
@@ -116,11 +178,21 @@ def _of_result(nest: Nest, order: Sequence[Index], counts: Counts) -> float:
     return updates * (0.0 if not after else SCATTER if after == 1 else SORT)
 
 
-def orders_by_cost(nest: Nest) -> list[tuple[float, tuple[Index, ...]]]:
-    """Every order of the loops with what it costs, the cheapest first."""
-    indices = (*nest.kept, *nest.reduced)
-    found = [(cost(nest, order), order) for order in permutations(indices)]
-    return sorted(found, key=lambda candidate: candidate[0])
+def candidates(nest: Nest) -> list[Candidate]:
+    """Every order of the loops, with each choice of what is looked up, the cheapest first."""
+    found = []
+    for order in permutations((*nest.kept, *nest.reduced)):
+        across = [r for r in nest.reads if r.is_sparse and not r.follows(order) and _is_found(r)]
+        for many in range(len(across) + 1 if len(across) <= 2 else 1):
+            for reads in combinations(across, many):
+                found.append(Candidate(cost(nest, order, reads), order, reads))
+    return sorted(found, key=lambda candidate: candidate.cost)
+
+
+def _is_found(read: Read) -> bool:
+    """Whether entries can be looked up in any order."""
+    levels = [level.is_dense or isinstance(level, SparseList) for _, level in read.levels()]
+    return all(levels) and len(read.own) == len(read.indices)
 
 
 def dense_levels(nest: Nest, stored: Sequence[Index]) -> list[bool]:

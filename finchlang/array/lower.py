@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra import operator
+from finchlang.array.cost import Counts
 from finchlang.array.expression import (
     Constant,
     Expression,
@@ -21,8 +21,9 @@ from finchlang.array.expression import (
     Spread,
     View,
 )
-from finchlang.array.nest import Nest, Read
-from finchlang.array.plan import nest_of, planned, result_format
+from finchlang.array.nest import EVERYWHERE, Nest, Read, Space
+from finchlang.array.plan import Plan, nest_of, planned
+from finchlang.array.spaces import space_of
 from finchlang.array.values import identity_of, op_node, values_of
 from finchlang.syntax import (
     Access,
@@ -42,7 +43,7 @@ from finchlang.syntax import (
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
-from finchlang.types import Float64
+from finchlang.types import Type
 from finchlang.walk import accesses, rewrite_bottom_up
 
 ONE = Literal(1)
@@ -66,7 +67,8 @@ class Program:
     tensors: tuple[tuple[str, Level | Swizzled, int], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
-    decisions: tuple[str, ...]  # what was chosen from, with costs
+    decisions: tuple[tuple[str, str], ...]  # what was chosen from, with costs
+    is_counted: bool  # whether it depends on how much operands store
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
@@ -93,6 +95,9 @@ class Lowering:
         self.given: dict[int, Level | Swizzled] = {}
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Level | Swizzled]] = []
+        self.types: dict[str, Type] = {}  # of numbers
+        self.expected: dict[str, float] = {}  # how many entries tensors are expected to store
+        self.is_counted = False
         self.shared: set[int] = set()
         self._loops, self.has_sparse = _Loops(), False
 
@@ -110,7 +115,8 @@ class Lowering:
 
     def read(self, name: str, format: Any, indices: tuple[Node, ...]) -> Node:
         """An access of a tensor of the kernel."""
-        self._loops.reads.append(Read(format, tuple(map(_loop_index, indices)), name=name))
+        own, stored = tuple(map(_loop_index, indices)), self.expected.get(name, float("inf"))
+        self._loops.reads.append(Read(format, own, stored, name))
         self._loops.covered |= {index for index in indices if isinstance(index, Index)}
         return Access(Variable(name), indices)
 
@@ -127,7 +133,9 @@ class Lowering:
 
     def number(self, node: Expression, k: int = 0) -> Variable:
         """The name of one of a node's numbers."""
-        return Variable(self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}"))
+        name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
+        self.types[name] = node.values.type
+        return Variable(name)
 
     def size(self, node: Expression, mode: int) -> Variable:
         """The name of one of a node's sizes."""
@@ -154,14 +162,18 @@ class Lowering:
         values = values_of(start, node.values.is_fill)
         extents = dict(zip(own, arg.shape, strict=True))
         others = tuple([own[k] for k in reduced])
-        reads, is_product = tuple(self._loops.reads), _is_product(value)
-        nest = Nest(kept, others, values, reads, extents, is_product)
-        order, told = planned(nest)
-        format = self.given.get(self.number_of(node)) or result_format(nest, order, self.is_dense)
-        name = f"t{len(self.tensors)}"
-        if told:
-            self.decisions.append(f"loops of {name}, by steps: {told}")
-            value = self.in_order(value, nest, order)
+        reads = tuple(self._loops.reads)
+        space: Space | Read = EVERYWHERE  # a dense result is stored everywhere
+        if values.is_fill:
+            space = space_of(value, lambda access: _read_at(access, reads), self.types.__getitem__)
+        nest = Nest(kept, others, values, reads, extents, space)
+        plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
+        order, format = plan.order, self.given.get(self.number_of(node)) or plan.format
+        self.is_counted = self.is_counted or plan.is_counted
+        if order:
+            self.decisions.append(f"loops of {name}: {plan.told}")
+        self.expected[name] = Counts(nest).stored(kept)
+        value = self.arranged(value, plan, reads)
         body: Node = Assign(Access(Variable(name), kept), op, value)
         for index in reversed(order):
             body = Loop(index, self._extent(arg, own.index(index), index), body)
@@ -170,34 +182,42 @@ class Lowering:
         self._loops = outer
         return name
 
-    def in_order(self, value: Node, nest: Nest, order: list[Index]) -> Node:
-        """A product with copies of the sparse operands that are stored in another order than that of the
-        loops."""
-        for access in list(accesses(value)):
-            wanted = getattr(access.tensor, "name", ""), access.indices
-            read = next((r for r in nest.reads if (r.name, r.indices) == wanted), None)
-            if (
-                read is None
-                or not read.is_sparse
-                or read.follows(order)
-                or len(read.own) < len(read.indices)
-            ):
+    def arranged(self, value: Node, plan: Plan, reads: tuple[Read, ...]) -> Node:
+        """An expression with copies of the sparse operands that are stored in another order than that of
+        the loops, but for those that are looked up, and with protocols."""
+        found = list(accesses(value))
+        for access in dict.fromkeys(found):
+            read = _read_at(access, reads)
+            if read is None or not read.is_sparse or len(read.own) < len(access.indices):
                 continue
-            own = [index for index in order if index in read.own]
-            level = read.format.level if isinstance(read.format, Swizzled) else read.format
-            are_dense = [True, *[False] * (len(own) - 1)]
-            copied = nest_of(are_dense, Element(level.fill))
-            permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
-            is_plain = permutation == tuple(range(1, len(own) + 1))
-            name = f"c{len(self.copies)}"
-            self.copies.append((name, copied if is_plain else Swizzled(copied, permutation)))
-            target = Access(Variable(name), access.indices)
-            body: Node = Assign(target, Variable("initwrite"), access)
-            for index in reversed(read.own):
-                body = Loop(index, Dimensionless(), body)
-            self.statements += [Declare(Variable(name), plain(level.fill)), body]
-            value = _with(value, access, target)
+            if access.indices != read.indices:  # a part
+                continue
+            searched: dict[Node, str] = {index: "gallop" for r, index in plan.galloped if r is read}
+            if read in plan.followed:
+                searched = {index: "follow" for index in read.own if not read.is_dense_at(index)}
+            new = access
+            if not read.follows(plan.order) and read not in plan.followed:
+                new = self.copied(access, read, plan.order)
+            if searched and found.count(access) == 1:
+                new = Access(new.tensor, tuple([_by(searched.get(i), i) for i in new.indices]))
+            value = value if new is access else _with(value, access, new)
         return value
+
+    def copied(self, access: Access, read: Read, order: tuple[Index, ...]) -> Access:
+        """An access of a copy, which is stored in the order of the loops."""
+        own = [index for index in order if index in read.own]
+        level = read.format.level if isinstance(read.format, Swizzled) else read.format
+        copied = nest_of([True, *[False] * (len(own) - 1)], Element(level.fill))
+        permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
+        is_plain = permutation == tuple(range(1, len(own) + 1))
+        name = f"c{len(self.copies)}"
+        self.copies.append((name, copied if is_plain else Swizzled(copied, permutation)))
+        target = Access(Variable(name), access.indices)
+        body: Node = Assign(target, Variable("initwrite"), access)
+        for index in reversed(read.own):
+            body = Loop(index, Dimensionless(), body)
+        self.statements += [Declare(Variable(name), plain(level.fill)), body]
+        return target
 
     def _extent(self, node: Expression, mode: int, index: Index) -> Node:
         """What the operands say, if one is read at this index, else what the node's shape does."""
@@ -211,8 +231,9 @@ class Lowering:
         """The program that makes these, some of them of `given` formats."""
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
+        decisions = tuple([("plan", told) for told in self.decisions])
         return Program(
-            KernelNode(Block(tuple(self.statements))),
+            KernelNode(Block(tuple(self.statements)), decisions=decisions),
             tuple((name, number) for number, name in self.operands.items()),
             tuple((name, *of) for of, name in self.numbers.items()),
             tuple((name, *of) for of, name in self.sizes.items()),
@@ -222,7 +243,8 @@ class Lowering:
             ),
             names,
             self._dense_of_sparse(results),
-            tuple(self.decisions),
+            decisions,
+            self.is_counted,
         )
 
     def _shared(self, results: tuple[Expression, ...]) -> set[int]:
@@ -286,15 +308,14 @@ def _with(node: Node, old: Node, new: Node) -> Node:
     return rewrite_bottom_up(lambda n: new if n == old else n, node)
 
 
-def _is_product(node: Node) -> bool:
-    """Whether an expression is its fill wherever an operand in it is 0."""
-    if not isinstance(node, Call):
-        return isinstance(node, Access)
-    row = operator(node.op)
-    zeros = [] if row is None else [law for law in row.annihilators if law.at is None]
-    return any(law.value(Float64) == 0 and not law.result for law in zeros) and all(
-        map(_is_product, node.args)
-    )
+def _read_at(access: Access, reads: tuple[Read, ...]) -> Read | None:
+    name, indices = getattr(access.tensor, "name", ""), tuple(map(_loop_index, access.indices))
+    return next((r for r in reads if r.name == name and r.indices == indices), None)
+
+
+def _by(protocol: str | None, index: Node) -> Node:
+    """An index that a mode is read at by a protocol."""
+    return index if protocol is None else Call(Variable(protocol), (index,))
 
 
 def plain(literal: Literal) -> Literal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from finchlang.array.values import Values
 from finchlang.syntax import Index, Node
@@ -12,8 +13,8 @@ from finchlang.tensors.level import Level, Swizzled
 
 @dataclass(frozen=True)
 class Read:
-    """An access of an operand in a statement: its format, the indices of its modes, and how many
-    entries it stores, of a tensor that the kernel makes as many as it has places."""
+    """An access of a tensor in a statement: its format, the indices of its modes, and how many entries
+    it stores, or is expected to."""
 
     format: Level | Swizzled
     indices: tuple[Node, ...]
@@ -32,7 +33,7 @@ class Read:
                 found.append((self.indices[modes.pop()], level))
         return found
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         is_diagonal = len({*self.own}) < len(self.own)  # which no order suits better
         some = any(not level.is_dense for _, level in self.levels())
@@ -46,21 +47,33 @@ class Read:
         """Whether it is stored in the order of the loops."""
         return [index for index in order if index in self.own] == self.own
 
-    @property
+    @cached_property
     def own(self) -> list[Index]:
         """The loops' indices among those of its modes, the outermost first."""
         return [index for index, _ in self.levels() if isinstance(index, Index)]
 
 
 @dataclass(frozen=True)
+class Space:
+    """Where a value may differ from its fill (SparseArray'21 section 5.2): where all of the parts do,
+    or, in a union, any; a read where it stores something."""
+
+    parts: tuple[Space | Read, ...] = ()
+    is_union: bool = False
+
+
+EVERYWHERE = Space()
+
+
+@dataclass(frozen=True)
 class Nest:
     """A loop nest to be planned: the indices of the result's modes, those that are reduced, what is
-    known of the values that are stored, and what is read; the extents of the loops, and whether it
-    is a product, in which any operand without an entry leaves nothing to do."""
+    known of the values that are stored, and what is read; the extents of the loops, and where there
+    is something to do."""
 
     kept: tuple[Index, ...]
     reduced: tuple[Index, ...]
     values: Values
     reads: tuple[Read, ...]
     extents: Mapping[Index, int] = field(default_factory=dict)
-    is_product: bool = False
+    space: Space | Read = EVERYWHERE

@@ -4,8 +4,9 @@ each statement by what it reads."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from finchlang.array.cost import MOST, dense_levels, orders_by_cost
+from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
 from finchlang.array.nest import Nest, Read
 from finchlang.syntax import Index, Literal, Node
 from finchlang.tensors.dense import Dense
@@ -19,18 +20,42 @@ from finchlang.tensors.sparse_list import SparseList
 SHOWN = 4
 
 
-def planned(nest: Nest) -> tuple[list[Index], str]:
-    """The loops from the outermost to the innermost, and what was chosen from; of a product that is
-    reduced the cheapest order."""
-    if not nest.is_product or not nest.reduced or len(nest.extents) > MOST:
-        return loop_order(nest), ""
-    candidates = orders_by_cost(nest)
-    told = ", ".join(f"{' '.join(i.name for i in o)}: {cost:.2g}" for cost, o in candidates[:SHOWN])
-    # of orders that cost the same the one that operands are stored in
-    least, usual = candidates[0][0], tuple(loop_order(nest))
-    if any(order == usual and cost <= 1.05 * least for cost, order in candidates):
-        return [*usual], told
-    return [*candidates[0][1]], told
+@dataclass(frozen=True)
+class Plan:
+    """The loops of a nest, the outermost first, the format of the result, the reads that are looked up,
+    those that are searched at an index, and what was chosen from; whether counts decided."""
+
+    order: tuple[Index, ...]
+    format: Level | Swizzled
+    followed: tuple[Read, ...]
+    galloped: tuple[tuple[Read, Index], ...]
+    told: str
+    is_counted: bool
+
+
+def planned(nest: Nest, is_dense: bool) -> Plan:
+    """The plan of a nest: as the operands are stored where all are stored alike, else the cheapest order
+    of loops."""
+    usual = order = tuple(loop_order(nest))
+    followed: tuple[Read, ...] = ()
+    sparse = [read for read in nest.reads if read.is_sparse]
+    is_alike = all([read.follows(usual) for read in sparse])
+    is_choice = not is_alike or bool(nest.reduced) and len(nest.reads) > 1
+    told = f"{' '.join(i.name for i in usual)}, as operands are stored"
+    if is_choice and len(nest.extents) <= MOST:
+        found = candidates(nest)
+        told = "by steps: " + ", ".join(map(str, found[:SHOWN]))
+        # of orders that cost the same the one that operands are stored in
+        near = [c for c in found if c.cost <= 1.05 * found[0].cost]
+        best = next((c for c in near if c.order == usual), near[0])
+        order, followed = best.order, best.followed
+    meets = any(intersections(nest.space))
+    counts = Counts(nest, order, followed)
+    galloped = tuple(counts.galloped(order)) if meets else ()
+    told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])
+    format = result_format(nest, counts, order, is_dense)
+    is_counted = is_choice or meets or bool(nest.reduced and nest.kept)
+    return Plan(order, format, followed, galloped, told, is_counted)
 
 
 def loop_order(nest: Nest) -> list[Index]:
@@ -64,34 +89,28 @@ def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
     return other in before[index] or any(_reaches(before, i, other) for i in before[index])
 
 
-def result_format(nest: Nest, order: Sequence[Index], is_dense: bool) -> Level | Swizzled:
-    """The format of the result, whose modes are stored in the order of the loops: as that of the
-    operands if they have the same, else dense where all of them are, and lists elsewhere. Where values
-    are not known to be the fill, and of a reduction to one mode, it is dense."""
+def result_format(
+    nest: Nest, counts: Counts, order: Sequence[Index], is_dense: bool
+) -> Level | Swizzled:
+    """The format of the result, whose modes are stored in the order of the loops. Where values are not
+    known to be the fill it is dense; a reduction's is as full as is expected; else it is as that of the
+    operands if they have the same, or dense where all of them are, and lists elsewhere."""
     leaf = Element(nest.values.fill)
     stored = [index for index in order if index in nest.kept]
     if not stored:
         return Scalar(nest.values.fill)
     level: Level
-    same = None if nest.reduced else _same_format(nest, stored)
-    if is_dense or not nest.values.is_fill or _is_reduced_to_one(nest, stored):
+    if is_dense or not nest.values.is_fill:
         level = nest_of([True] * len(stored), leaf)
-    elif nest.is_product and nest.reduced:
+    elif nest.reduced:
         level = nest_of(dense_levels(nest, stored), leaf)
-    elif same is not None:
-        level = _over(same, leaf)
     else:
-        are_dense = [_is_dense(nest, index) for index in stored]
-        if all(are_dense):  # of different operands, each with sparse modes that are reduced
-            are_dense[-1] = False
-        level = nest_of(are_dense, leaf)
+        same = _same_format(nest, stored)
+        are_dense = [_is_dense(nest, counts, index) for index in stored]
+        level = nest_of(are_dense, leaf) if same is None else _over(same, leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     is_swizzled = permutation != tuple(range(1, len(stored) + 1))
     return Swizzled(level, permutation) if is_swizzled else level
-
-
-def _is_reduced_to_one(nest: Nest, stored: list[Index]) -> bool:
-    return bool(nest.reduced) and len(stored) == 1 and not nest.is_product
 
 
 def nest_of(are_dense: list[bool], leaf: Level) -> Level:
@@ -105,8 +124,13 @@ def _over(format: Level, leaf: Level) -> Level:
     return leaf if format.is_leaf else format.with_child(_over(format.child, leaf))
 
 
-def _is_dense(nest: Nest, index: Index) -> bool:
-    found = [level.is_dense for read in nest.reads for i, level in read.levels() if i == index]
+def _is_dense(nest: Nest, counts: Counts, index: Index) -> bool:
+    """Whether all that has a mode has it dense, of copies those."""
+    found = [
+        counts.are_dense[id(read)][index] if read.is_sparse else read.is_dense_at(index)
+        for read in nest.reads
+        if index in read.own and id(read) not in counts.followed
+    ]
     return bool(found) and all(found)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf, Refilled, Spread
+from finchlang.array.expression import Array, Expression, Leaf, Refilled
 from finchlang.array.lower import Lowering, Program, entries_of, plain
 from finchlang.array.operands import as_expression
 from finchlang.session import Session
@@ -38,6 +39,7 @@ RunKernel = Callable[[KernelNode, dict[str, Any]], Any]
 
 _session = Session()
 _programs: dict[Any, Program] = {}
+_kernels: dict[KernelNode, KernelNode] = {}
 
 
 class _Nodes:
@@ -53,16 +55,16 @@ class _Nodes:
         entries: dict[Any, int] = {}
         self.roots = tuple([_add(r, self.nodes, self.key, self.numbers, entries) for r in roots])
         self.key.append(self.roots)
-        if any([type(node) is Spread for node in self.nodes]):  # whose loops are planned by counts
-            self.key += [_magnitude(node) for node in self.nodes if type(node) is Leaf]
 
     def number_of(self, node: Expression) -> int:
         return self.numbers[id(node)]
 
 
-def _magnitude(leaf: Leaf) -> tuple[int, ...]:
-    """How large an operand is, and how much it stores, as powers of 2."""
-    return tuple([size.bit_length() for size in (int(entries_of(leaf.value)), *leaf.shape)])
+def _magnitudes(nodes: list[Expression]) -> list[int]:
+    """How large operands are, and how much they store, as powers of 2."""
+    leaves: list[Any] = [node for node in nodes if isinstance(node, Leaf)]
+    sizes = [(int(entries_of(leaf.value)), *leaf.shape) for leaf in leaves]
+    return [size.bit_length() for own in sizes for size in own]
 
 
 def _add(
@@ -95,17 +97,29 @@ def _add(
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
     """The program for expressions, made if it is not known."""
-    key = is_dense, outs, *found.key
-    program = _programs.get(key)
+    usual: tuple[Any, ...] = (is_dense, outs, *found.key)
+    key, program = usual, _programs.get(usual)
+    if program is not None and program.is_counted:
+        key = *usual, *_magnitudes(found.nodes)
+        program = _programs.get(key)
     if program is None:
         lowering = Lowering(found.number_of, is_dense)
         formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
         program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
         check_depth(program.kernel)
-        if len(_programs) >= PROGRAMS:
-            del _programs[next(iter(_programs))]
-        _programs[key] = program
+        # of other counts it may be the same kernel
+        program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
+        if program.is_counted:
+            _keep(_programs, (*usual, *_magnitudes(found.nodes)), program)
+        _keep(_programs, usual, program)
+        _keep(_kernels, program.kernel, program.kernel)
     return program
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    if key not in kept and len(kept) >= PROGRAMS:
+        del kept[next(iter(kept))]
+    kept[key] = value
 
 
 def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
@@ -297,7 +311,7 @@ def plan(*arrays: Any) -> str:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
     for name, format, _ in program.tensors:
         lines.append(f"{name} = {_made(format, ())}")
-    lines += [f"# {text}" for text in program.decisions]
+    lines += [f"# {text}" for _, text in program.decisions]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
     text = "\n".join(lines) + "\n"
     print(text, end="")

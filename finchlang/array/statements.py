@@ -94,7 +94,7 @@ def _called_by_name(kernel: KernelNode) -> tuple[KernelNode, dict[str, Node]]:
 
         if len(_named) >= PROGRAMS:
             _named.clear()
-        made = KernelNode(rewrite_bottom_up(change, kernel.program))
+        made = replace(kernel, program=rewrite_bottom_up(change, kernel.program))
         known = _named[id(kernel)] = kernel, made, {name: f for f, name in names.items()}
     return known[1:]
 

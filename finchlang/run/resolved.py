@@ -53,7 +53,7 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
     if not masks:
         return node
     calls: dict[Node, Node] = {Variable(name): mask.call for name, mask in masks.items()}
-    return KernelNode(substitute(node.program, calls), span=node.span)
+    return replace(node, program=substitute(node.program, calls))
 
 
 def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:
@@ -67,7 +67,7 @@ def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelN
         found = operations.get(node.op.name)
         return node if found is None else replace(node, op=replace(found, span=node.op.span))
 
-    return KernelNode(rewrite_bottom_up(change, node.program), span=node.span)
+    return replace(node, program=rewrite_bottom_up(change, node.program))
 
 
 def apart(operations: Mapping[str, Node], node: KernelNode) -> Mapping[str, Node]:
@@ -119,7 +119,7 @@ def inferred_fills(program: Node, formats: dict[str, Format]) -> dict[Variable, 
 
 def with_inferred(node: KernelNode, fills: dict[Variable, Literal]) -> KernelNode:
     """A kernel with these fills in the places of `_`."""
-    return KernelNode(_with_fills(node.program, fills), span=node.span) if fills else node
+    return replace(node, program=_with_fills(node.program, fills)) if fills else node
 
 
 def _with_fills(program: Node, fills: dict[Variable, Literal]) -> Node:

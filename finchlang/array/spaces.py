@@ -1,0 +1,60 @@
+"""Where the value of a statement may differ from its fill, by the laws of operators and what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from finchlang.algebra import literal_type
+from finchlang.array.nest import EVERYWHERE, Read, Space
+from finchlang.array.values import (
+    Values,
+    result_of,
+    stored_of,
+    unknown_values,
+    values_of,
+    values_of_number,
+)
+from finchlang.syntax import Access, Call, Literal, Node, Variable
+from finchlang.tensors.element import typed_literal
+from finchlang.types import Int64, Type
+
+Found = tuple[Space | Read | None, Values]
+
+
+def space_of(
+    value: Node, read_of: Callable[[Access], Read | None], type_of: Callable[[str], Type]
+) -> Space | Read:
+    """The space of an expression with these reads, in which other names are of these types."""
+
+    def found(node: Node) -> Found:
+        """The space, None of a constant, and what is known of the values."""
+        if isinstance(node, Access):
+            read = read_of(node)
+            assert read is not None
+            return read if read.is_sparse else EVERYWHERE, stored_of(read.format).values
+        if isinstance(node, Literal) and literal_type(node) is not None:
+            return None, values_of(typed_literal(node), True)
+        if isinstance(node, Variable):
+            return None, values_of_number(type_of(node.name))
+        if isinstance(node, Call):
+            parts = [found(arg) for arg in node.args]
+            return _of_call(node.op, parts), result_of(node.op, *[known for _, known in parts])
+        return EVERYWHERE, unknown_values(Int64)  # an index
+
+    return found(value)[0] or EVERYWHERE
+
+
+def _of_call(op: Node, parts: list[Found]) -> Space | Read | None:
+    """What of the arguments alone decides the operator where they are their fills, or else where any is
+    another value."""
+    spaces = [space for space, _ in parts if space is not None]
+    if len(spaces) < 2:
+        return spaces[0] if spaces else None
+    deciding = []
+    for at, (space, known) in enumerate(parts):
+        if space is not None and known.is_fill:
+            others = [v if s is None else unknown_values(v.type) for s, v in parts]
+            others[at] = known
+            if result_of(op, *others).is_fill:
+                deciding.append(space)
+    return Space(tuple(deciding)) if deciding else Space(tuple(spaces), True)
