@@ -31,7 +31,7 @@ from .report import (
 if TYPE_CHECKING:
     from finchlang.session import Observer, Session
 
-GREETING = f"{BANNER}   :help for help, Ctrl-D to leave"
+GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
 
 
 def perform(options: Namespace) -> int:

@@ -15,8 +15,9 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Int64, Pair, type_of_dtype
 
-#: lines of the screen that stay free for what was typed and the next prompt
-FREE = 4
+#: lines of the screen that stay free for what was typed and the next prompt, and the most of others
+#: that a value takes
+FREE, MOST = 4, 20
 #: the types whose literals say so themselves
 PLAIN = (Bool, Float64, Int64)
 
@@ -24,7 +25,7 @@ PLAIN = (Bool, Float64, Int64)
 def screen() -> tuple[int, int]:
     """How many columns and lines a value may take."""
     size = shutil.get_terminal_size()
-    return max(size.columns, 20), max(size.lines - FREE, 6)
+    return max(size.columns, 20), min(max(size.lines - FREE, 6), MOST)
 
 
 def shown(value: Any, columns: int = 80, lines: int = 20) -> str:

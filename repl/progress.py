@@ -40,9 +40,14 @@ def watched() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        stop()
         signal.signal(signal.SIGALRM, before)
-        clear()
+
+
+def stop() -> None:
+    """Nothing more is shown, as somebody else has the terminal."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    clear()
 
 
 def _show(number: int, frame: FrameType | None) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import traceback
+from functools import partial
 from typing import TextIO
 
 from finchlang.source import FinchError, Note
@@ -57,6 +60,7 @@ def page(text: str) -> None:
 
             os.environ.setdefault("LESS", "FRX")
             flush()
+            progress.stop()
             pydoc.pager(text)
             return
     write(text + "\n")
@@ -66,6 +70,14 @@ def has_colours(stream: TextIO) -> bool:
     """Whether a stream is a terminal that can be told colours, and may be (https://no-color.org)."""
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb", "unknown")
     return stream.isatty() and not is_plain
+
+
+def wrapped(text: str, columns: int) -> str:
+    """A message with its sentences in lines of so many columns, and the source as it is."""
+    first, *rest = text.split("\n")
+    fill = partial(textwrap.fill, width=columns, break_long_words=False, break_on_hyphens=False)
+    lines = [fill(first), *(fill(r) if r.startswith("hint: ") else r for r in rest)]
+    return "\n".join(lines)
 
 
 def coloured(text: str) -> str:
@@ -102,6 +114,8 @@ def report(error: BaseException) -> int:
     flush()  # what was printed before the error comes before it
     if isinstance(error, FinchError):
         text = error.render()
+        if sys.stderr.isatty():
+            text = wrapped(text, max(shutil.get_terminal_size().columns, 20))
         print(coloured(text) if has_colours(sys.stderr) else text, file=sys.stderr)
         return INTERRUPTED if error.kind == "interrupted" else USER_ERROR
     if isinstance(error, KeyboardInterrupt):
