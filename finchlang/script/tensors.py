@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Int64, Type, can_store, type_of_dtype, type_of_value
+
+#: how many random entries are made at a time
+PART = 1 << 20
 
 
 def construct_tensor(*args: Any) -> Tensor:
@@ -219,10 +223,26 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     generator = np.random.default_rng(seed)
     if total >= 1 << 63:
         raise FinchError("dimension", "this many entries cannot be counted")
-    count = int(generator.binomial(total, float(plain(density))))
-    flat = np.empty(0, np.int64)
-    if count:
-        flat = np.sort(generator.choice(total, count, replace=False))
-    coordinates = np.unravel_index(flat, empty.shape, order="F") if count else [[]] * len(sizes)
-    values = generator.random(count)
-    return Tensor.from_coo(format, sizes, [np.asarray(c) for c in coordinates], values)
+    parts = [*_stored_places(generator, total, float(plain(density)))] or [np.empty(0, np.int64)]
+    modes = zip(*(np.unravel_index(p, empty.shape, order="F") for p in parts), strict=True)
+    values = np.concatenate([generator.random(len(part)) for part in parts])
+    return Tensor.from_coo(format, sizes, [*map(np.concatenate, modes)], values)
+
+
+def _stored_places(
+    generator: np.random.Generator, total: int, density: float
+) -> Iterator[np.ndarray]:
+    """Each of so many places with a probability, in order: the gaps between them are geometric. In
+    parts, between which Ctrl-C is heeded."""
+    start = 0
+    while density > 0 and start < total:
+        count = min(PART, int((total - start) * density) + 100)
+        gaps = generator.geometric(density, count)
+        gaps = gaps[np.cumsum(gaps, dtype=float) <= total]
+        ends = np.cumsum(gaps, dtype=np.uint64) + np.uint64(start)
+        places = ends[ends <= total].astype(np.int64) - 1
+        if places.size:
+            yield places
+        if places.size < count:
+            return
+        start = int(places[-1]) + 1

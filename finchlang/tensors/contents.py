@@ -1,4 +1,5 @@
-"""Entries as arrays: equal subtensors told from different ones, entries of the same coordinates summed."""
+"""Entries as arrays: their order, equal subtensors told from different ones, those of the same coordinates
+summed."""
 
 from __future__ import annotations
 
@@ -31,11 +32,22 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
     return np.array(found)[np.cumsum(new) - 1]
 
 
+def is_sorted(coordinates: np.ndarray) -> bool:
+    """Whether entries are in the order of their coordinates, the last mode's first."""
+    equal: np.ndarray | bool = True
+    for row in coordinates[::-1]:
+        if np.any(equal & (row[1:] < row[:-1])):
+            return False
+        equal = equal & (row[1:] == row[:-1])
+    return True
+
+
 def summed(coordinates: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Entries with distinct coordinates (a row for each mode): those of equal ones summed, of
     Bool values whether one is true."""
-    order = np.lexsort(coordinates)
-    coordinates, values = coordinates[:, order], values[order]
+    if not is_sorted(coordinates):
+        order = np.lexsort(coordinates)
+        coordinates, values = coordinates[:, order], values[order]
     new = np.ones(len(values), bool)
     new[1:] = np.any(coordinates[:, 1:] != coordinates[:, :-1], axis=0)
     if new.all():

@@ -12,6 +12,7 @@ import numpy as np
 from finchlang.protocols import join
 from finchlang.source import FinchError
 from finchlang.tensors.aligned import full_aligned
+from finchlang.tensors.contents import is_sorted
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.formats import parse_format
@@ -108,8 +109,10 @@ class Tensor:
                 )
         own = tensor._own(coords, values)
         coords, values = coords[:, own], values[own]
-        order = np.lexsort(coords) if tensor.format.order else slice(None)
-        tensor._pack(tensor.shape, coords[:, order], values[order])
+        if not is_sorted(coords):
+            order = np.lexsort(coords)
+            coords, values = coords[:, order], values[order]
+        tensor._pack(tensor.shape, coords, values)
         return tensor
 
     @classmethod
