@@ -16,6 +16,7 @@ from finchlang.normalize.lifecycle import lifecycle
 from finchlang.normalize.order import check_order
 from finchlang.normalize.schedule import schedule
 from finchlang.normalize.scopes import scopes
+from finchlang.normalize.shapes import has_shapes, shapes
 from finchlang.normalize.transposes import transposes
 from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
@@ -32,6 +33,7 @@ __all__ = ["PASSES", "Context", "Format", "Normalized", "normalize", "stages"]
 #: come from all arguments of functions, also from those that an expression does not need.
 PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("scopes", scopes),
+    ("shapes", shapes),
     ("types", types),
     ("wrapperize", wrapperize),
     ("lifecycle", lifecycle),
@@ -71,6 +73,8 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
         context.parsed = program
     for name, function in PASSES:
         if function is schedule and not context.annotations:
+            continue
+        if function is shapes and not has_shapes(program):
             continue
         if function is inline and not has_functions(program):
             continue

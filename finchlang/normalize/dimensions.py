@@ -15,7 +15,7 @@ from finchlang.normalize.context import (
     root,
     size_extent,
 )
-from finchlang.normalize.shifts import ZERO, plus, shifted, source
+from finchlang.normalize.shifts import ZERO, is_same, plus, shifted, source
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -285,7 +285,11 @@ class Resolve:
 
 
 def _distinct(parts: Iterable[Extent]) -> Parts:
-    return tuple(dict.fromkeys(parts))
+    found: list[Extent] = []
+    for part in parts:
+        if not any(is_same(part, other) for other in found):
+            found.append(part)
+    return tuple(found)
 
 
 def _sized(extent: Extent) -> Extent:

@@ -15,8 +15,9 @@ from finchlang.normalize.context import (
     is_call,
     mask_name,
 )
-from finchlang.normalize.shaped import OPERATORS as SHAPE_OPERATORS
-from finchlang.normalize.shaped import WHOLE, Arguments, Shaped, made
+from finchlang.normalize.reader import Reader
+from finchlang.normalize.shape_operators import OPERATORS as SHAPE_OPERATORS
+from finchlang.normalize.shaped import WHOLE, Shaped
 from finchlang.operation import Operation
 from finchlang.properties import wrong_count
 from finchlang.source import FinchError
@@ -275,7 +276,7 @@ class _Scopes:
             what = self.describe(node.tensor)
             raise _wrong_count(what, found.order, len(node.indices), "indices", node)
         indices = tuple(self.index(i, env) for i in node.indices)
-        return Access(found.node, indices, span=node.span)
+        return Access(found.written, indices, span=node.span)
 
     def describe(self, tensor: Node) -> str:
         while isinstance(tensor, Call):
@@ -319,14 +320,11 @@ class _Scopes:
             raise FinchError("type", "a tensor is expected here", node.span)
         name = node.op.name
         if name in SHAPE_OPERATORS:
-            return made(
-                Arguments(
-                    node,
-                    lambda n: self.shaped(n, env),
-                    lambda n: self.value(n, env),
-                    lambda n: self.extent(n, env),
-                )
-            )
+            return Reader(
+                lambda n: self.shaped(n, env),
+                lambda n: self.value(n, env),
+                lambda n: self.extent(n, env),
+            ).shaped(node)
         if name in MASKS:
             return self.mask(node, name, env)
         if name not in WRAPPERS and name != "swizzle":

@@ -1,12 +1,13 @@
-"""Shape operators as calls around tensors (Burrito'24 section 4): what they take, how many modes they
-have, and the few that all others are made of: collapse, split, broadcast, concat and windows."""
+"""A tensor within shape operators (Burrito'24 section 4), and the few of them that all others are made
+of: collapse, split, broadcast, concat and windows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from finchlang.normalize.context import call
+from finchlang.normalize.context import ONE, call
 from finchlang.normalize.shifts import size
 from finchlang.source import FinchError, Span
 from finchlang.syntax import NOTHING, Call, Dimensionless, Extent, Literal, Node
@@ -15,12 +16,12 @@ from finchlang.text.print import pretty
 WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
 
 
-@dataclass(frozen=True)
 class Shaped:
-    """A tensor in a program, with the number of its modes, which count from 1 here."""
+    """A tensor in a program, with the number of its modes, which count from 1 here. `node` is made of
+    few operators only, `written` is what stands in the program."""
 
-    node: Node
-    order: int
+    def __init__(self, node: Node, order: int, written: Node | None = None):
+        self.node, self.order, self.written = node, order, node if written is None else written
 
     def size(self, mode: int) -> Node:
         """The size of a mode. Raises FinchError "dimension" where it has none, or counts from another
@@ -33,18 +34,12 @@ class Shaped:
 
 
 class Arguments:
-    """The arguments of a shape operator, taken and checked one after the other. `tensor`, `value` and
-    `extent` do that for what may stand there."""
+    """The arguments of a shape operator, taken and checked one after the other; `written` are those that
+    have been, under the names that are used from here on. `reader` finds what they are (Reader)."""
 
-    def __init__(
-        self,
-        node: Call,
-        tensor: Callable[[Node], Shaped],
-        value: Callable[[Node], Node],
-        extent: Callable[[Node], Node],
-    ):
-        self.node, self.left = node, list(node.args)
-        self._tensor, self._value, self._extent = tensor, value, extent
+    def __init__(self, node: Call, reader: Any, form: str):
+        self.node, self.reader, self.form, self.left = node, reader, form, list(node.args)
+        self.written: list[Node] = []
 
     @property
     def name(self) -> str:
@@ -56,51 +51,74 @@ class Arguments:
 
     def next(self, what: str) -> Node:
         if not self.left:
-            message = f"`{self.name}` takes {what} here"
-            raise FinchError("type", message, self.span, f"write `{OPERATORS[self.name].form}`")
+            raise self.wrong(f"`{self.name}` takes {what} here", self.span)
         return self.left.pop(0)
 
+    def wrong(self, message: str, span: Span | None) -> FinchError:
+        return FinchError("type", message, span, f"write `{self.form}`")
+
     def tensor(self) -> Shaped:
-        return self._tensor(self.next("a tensor"))
+        found = self.reader.shaped(self.next("a tensor"))
+        self.written.append(found.written)
+        return found
+
+    def tensors(self) -> list[Shaped]:
+        """All that are left, one at least."""
+        found = [self.tensor()]
+        while self.left:
+            found.append(self.tensor())
+        return found
+
+    def matrix(self) -> Shaped:
+        found = self.tensor()
+        if found.order != 2:
+            message = f"`{self.name}` takes a tensor of 2 dimensions, not {found.order}"
+            raise FinchError("dimension", message, self.written[-1].span)
+        return found
+
+    def whole(self, what: str) -> int:
+        """An integer literal."""
+        node = self.next(what)
+        if not isinstance(node, Literal) or type(node.value) is not int:
+            message = f"`{self.name}` takes {what} as an integer literal"
+            raise FinchError("type", message, node.span)
+        self.written.append(node)
+        return node.value
 
     def mode(self, order: int, *others: int) -> int:
         """A literal mode from 1 to `order`, none of the `others`."""
-        node = self.next("a dimension")
-        if not isinstance(node, Literal) or type(node.value) is not int:
-            message = f"the dimensions that `{self.name}` takes are integer literals"
-            raise FinchError("type", message, node.span)
-        if not 1 <= node.value <= order:
-            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {node.value}"
-            raise FinchError("dimension", message, node.span)
-        if node.value in others:
-            message = f"dimension {node.value} is given twice"
-            raise FinchError("dimension", message, node.span)
-        return node.value
+        mode = self.whole("a dimension")
+        if not 1 <= mode <= order:
+            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {mode}"
+            raise FinchError("dimension", message, self.written[-1].span)
+        if mode in others:
+            message = f"`{self.name}` is given dimension {mode} twice"
+            raise FinchError("dimension", message, self.written[-1].span)
+        return mode
 
     def number(self) -> Node:
         """An integer that is known before the loops."""
-        return self._value(self.next("an integer"))
+        self.written.append(self.reader.value(self.next("an integer")))
+        return self.written[-1]
 
     def extent(self) -> Node:
         node = self.next("a range")
-        found = WHOLE if node == WHOLE else self._extent(node)
-        return WHOLE if isinstance(found, Dimensionless) else found
+        self.written.append(WHOLE if node == WHOLE else self.reader.extent(node))
+        return WHOLE if isinstance(self.written[-1], Dimensionless) else self.written[-1]
 
     def flag(self) -> bool:
         """`true` or `false`, if that is given."""
         if not self.left:
             return False
-        node = self.next("true or false")
+        node = self.left.pop(0)
         if not isinstance(node, Literal) or type(node.value) is not bool:
-            message = f"`{self.name}` takes true or false here"
-            raise FinchError("type", message, node.span, f"write `{OPERATORS[self.name].form}`")
+            raise self.wrong(f"`{self.name}` takes true or false here", node.span)
+        self.written.append(node)
         return node.value
 
-    def end(self) -> None:
-        if self.left:
-            message = f"`{self.name}` takes no more arguments"
-            hint = f"write `{OPERATORS[self.name].form}`"
-            raise FinchError("type", message, self.left[0].span, hint)
+    def agree(self, a: Node, b: Node) -> None:
+        """Two sizes must be the same."""
+        self.reader.agree(Extent(ONE, a, span=self.span), Extent(ONE, b, span=self.span))
 
 
 # --------------------------------------------------------------------------- what all are made of
@@ -110,20 +128,20 @@ def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):
         t.size(mode)  # it has one
-    return Shaped(call("collapse", t.node, _literal(p), _literal(q), span=span), t.order - 1)
+    return Shaped(call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
 
 
 def split(t: Shaped, p: int, m: Node, is_slow_first: bool, span: Span | None) -> Shaped:
     """Mode p as two, one of size m, which is fast, and the other way round."""
     t.size(p)
-    _check_positive(m, "a split is by")
+    positive(m, "a split is by")
     flag = (Literal(True),) if is_slow_first else ()
-    return Shaped(call("split", t.node, _literal(p), m, *flag, span=span), t.order + 1)
+    return Shaped(call("split", t.node, Literal(p), m, *flag, span=span), t.order + 1)
 
 
 def broadcast(t: Shaped, p: int, n: Node, span: Span | None) -> Shaped:
     """A new mode p of size n, along which nothing changes."""
-    return Shaped(call("broadcast", t.node, _literal(p), n, span=span), t.order + 1)
+    return Shaped(call("broadcast", t.node, Literal(p), n, span=span), t.order + 1)
 
 
 def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
@@ -138,13 +156,24 @@ def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
     return Shaped(call("window", t.node, *settings, span=span), t.order)
 
 
-def _literal(value: int) -> Literal:
-    return Literal(value)
-
-
-def _check_positive(m: Node, what: str) -> None:
+def positive(m: Node, what: str) -> Node:
     if isinstance(m, Literal) and (type(m.value) is not int or m.value <= 0):
-        raise FinchError("dimension", f"{what} 1 or more, not {m.value}", m.span)
+        raise FinchError("dimension", f"{what} 1 or more, not by {m.value}", m.span)
+    return m
+
+
+def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
+    """Tensors one after the other along mode p."""
+    first, *others = parts
+    for t in others:
+        if t.order != first.order:
+            message = f"a tensor of {t.order} dimensions is put beside one of {first.order}"
+            raise FinchError("dimension", message, t.written.span or span)
+    for t in parts:
+        t.size(p)
+    if not others:
+        return first
+    return Shaped(call("concat", Literal(p), *(t.node for t in parts), span=span), first.order)
 
 
 # --------------------------------------------------------------------------- the table
@@ -180,16 +209,19 @@ def _slice(given: Arguments) -> Shaped:
     return window(t, given.mode(t.order), given.extent(), given.span)
 
 
-OPERATORS: dict[str, ShapeOperator] = {
+def _concat(given: Arguments) -> Shaped:
+    p = given.whole("a dimension")
+    place, parts = given.written[0], given.tensors()
+    if not 1 <= p <= parts[0].order:
+        message = f"`{given.name}` takes a dimension from 1 to {parts[0].order} here, not {p}"
+        raise FinchError("dimension", message, place.span)
+    return concat(parts, p, given.span)
+
+
+PRIMITIVES: dict[str, ShapeOperator] = {
     "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
     "split": ShapeOperator("split(A, 1, m)", _split),
     "broadcast": ShapeOperator("broadcast(A, 1, n)", _broadcast),
     "slice": ShapeOperator("slice(A, 1, a:b)", _slice),
+    "concat": ShapeOperator("concat(1, A, B)", _concat),
 }
-
-
-def made(given: Arguments) -> Shaped:
-    """What a call of a shape operator stands for."""
-    result = OPERATORS[given.name].make(given)
-    given.end()
-    return result

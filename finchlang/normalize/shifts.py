@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 from finchlang.normalize.context import (
@@ -13,7 +15,8 @@ from finchlang.normalize.context import (
     mask_sizes,
     size_extent,
 )
-from finchlang.syntax import Call, Extent, Index, Literal, Node, Variable
+from finchlang.syntax import Call, Extent, Formula, Index, Literal, Node, Variable
+from finchlang.walk import accesses
 
 ZERO = Literal(0)
 #: where a mode's extent comes from: a tensor's mode (from 0), moved; an extent; or nothing
@@ -64,6 +67,13 @@ def plus(a: Node, b: Node, sign: int = 1) -> Node:
     return total([*terms(a), *terms(b, sign)])
 
 
+def is_same(a: Node, b: Node) -> bool:
+    """Whether two extents, or two numbers, are the same, in whatever order they are summed."""
+    if isinstance(a, Extent) and isinstance(b, Extent):
+        return is_same(a.start, b.start) and is_same(a.stop, b.stop) and a.step == b.step
+    return a == b or Counter(terms(a)) == Counter(terms(b))
+
+
 def summed_indices(node: Node) -> set[str]:
     """The indices that are terms of the sum `node`."""
     return {n.name for _, n in terms(node) if isinstance(n, Index)}
@@ -99,6 +109,10 @@ def source(tensor: Node, mode: int) -> Source:
     """Where the extent of a mode (from 0) of a wrapped tensor comes from (Finch'25 Table 5)."""
     if isinstance(tensor, Variable):
         return tensor.name, mode, ZERO
+    if isinstance(tensor, Formula):
+        return _of_formula(tensor, mode)
+    if is_call(tensor, "concat"):
+        return _of_concat(tensor, mode)  # type: ignore[arg-type]
     if not isinstance(tensor, Call) or mask_name(tensor):
         known = mask_sizes(tensor)[mode]
         return None if known is None else Extent(ONE, known)
@@ -132,6 +146,26 @@ def size(tensor: Node, mode: int) -> Node | None:
         case Extent(start, stop) if start == ONE:
             return stop
     return None
+
+
+def _of_formula(formula: Formula, mode: int) -> Source:
+    """What the first of the tensors that an index stands at says of it, if it has a size there."""
+    found: Source = None
+    for access in accesses(formula.value):
+        for at, index in enumerate(access.indices):
+            if index == formula.indices[mode]:
+                if (whole := size(access.tensor, at)) is not None:
+                    return Extent(ONE, whole)
+                found = found or source(access.tensor, at)
+    return found
+
+
+def _of_concat(tensor: Call, mode: int) -> Source:
+    p: Any = tensor.args[0]
+    sizes: list[Any] = [size(part, mode) for part in tensor.args[1:]]
+    if mode != p.value - 1:
+        return source(tensor.args[1], mode)
+    return Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
 
 
 def _new_extent(tensor: Call, mode: int) -> Extent | None:

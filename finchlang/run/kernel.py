@@ -23,7 +23,6 @@ from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
-from finchlang.normalize.context import WORDS
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, State, Tracer
 from finchlang.rules.spaces import with_spaces, wrong_fills
@@ -44,6 +43,7 @@ from finchlang.run.call import Made, NativeCall, check_outputs
 from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
 from finchlang.run.resolved import (
     apart,
+    functions_called,
     inferred_fills,
     inferring,
     masked,
@@ -56,7 +56,7 @@ from finchlang.run.spans import to_exchange
 from finchlang.script.closing import operation
 from finchlang.script.environment import Environment
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, Define, KernelNode, Literal, Loop, Node, Value, Variable
+from finchlang.syntax import Assign, Call, KernelNode, Literal, Node, Value, Variable
 from finchlang.tensors.bind import bind, spans
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Tensor
@@ -282,14 +282,8 @@ class CallSite:
         self.variables = {
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
         }
-        own = {n.index.name for n in nodes if isinstance(n, Loop)} | WORDS
-        own |= {n.variable.name for n in nodes if isinstance(n, Define)}
         #: the names that may be functions of the script
-        self.called = {
-            n.name: n
-            for n in called.values()
-            if isinstance(n, Variable) and n.name.isidentifier() and n.name not in own
-        }
+        self.called = functions_called(nodes)
         self._names = tuple(self.variables)
         self._infers = bool(inferring(node.program))
         self._known: list[KernelAtSite] = []  # the last used first

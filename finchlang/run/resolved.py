@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from finchlang.normalize import Context, Format, stages
-from finchlang.normalize.context import RESERVED
+from finchlang.normalize.context import RESERVED, WORDS
+from finchlang.normalize.shape_operators import operators_in
 from finchlang.operation import Operation
 from finchlang.rules.spaces import has_gaps, inferred_fill
 from finchlang.run.arguments import (
@@ -27,10 +28,12 @@ from finchlang.syntax import (
     Assign,
     Call,
     Declare,
+    Define,
     Dimensionless,
     Index,
     KernelNode,
     Literal,
+    Loop,
     Node,
     Variable,
 )
@@ -68,6 +71,17 @@ def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelN
         return node if found is None else replace(node, op=replace(found, span=node.op.span))
 
     return replace(node, program=rewrite_bottom_up(change, node.program))
+
+
+def functions_called(nodes: Collection[Node]) -> dict[str, Variable]:
+    """The names among a kernel's nodes that may be functions of the script: those that are called and
+    have no meaning of their own there."""
+    around = {id(op) for node in nodes for op in operators_in(node)}
+    own = {n.index.name for n in nodes if isinstance(n, Loop)} | WORDS
+    own |= {n.variable.name for n in nodes if isinstance(n, Define)}
+    called = (n.op for n in nodes if isinstance(n, (Call, Assign)) and id(n.op) not in around)
+    names = (op for op in called if isinstance(op, Variable) and op.name not in own)
+    return {op.name: op for op in names if op.name.isidentifier()}
 
 
 def apart(operations: Mapping[str, Node], node: KernelNode) -> Mapping[str, Node]:

@@ -24,6 +24,7 @@ from finchlang.syntax import (
     Define,
     Dimensionless,
     Extent,
+    Formula,
     Freeze,
     Group,
     Index,
@@ -45,7 +46,7 @@ from finchlang.syntax import (
 )
 from finchlang.text.lines import span_of
 from finchlang.types import Type, named_type
-from finchlang.walk import block, check_depth, walk
+from finchlang.walk import block, check_depth, replace, walk
 
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
@@ -145,8 +146,19 @@ class KernelBuilder:
         return body
 
     def definition(self, parts: list) -> tuple[Variable, Node]:
-        self.name(parts[0])
-        return parts[0], parts[2]
+        """A name with its value, which is a Formula for `T[i, j] = e`."""
+        target, _, value = parts
+        if not isinstance(target, Subscript):
+            self.name(target)
+            return target, value
+        self.name(target.object)
+        names = [self.name(i, "`let T[i, j] = e` names indices here") for i in target.indices]
+        if len(set(names)) < len(names):
+            raise syntax_error("each of its indices has a name of its own", target.span)
+        indices = tuple(
+            Index(name, span=i.span) for name, i in zip(names, target.indices, strict=True)
+        )
+        return target.object, Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
 
     def sieve(self, parts: list) -> Node:
         """`else` is a sieve on `!condition`, and what follows `elseif` stands in it: so a chain is as
@@ -283,6 +295,9 @@ def _statement(node: Node, bound: frozenset[str]) -> Any:
             return Loop(index, _extent(extent, bound), inner, span=node.span)
         case Define(variable, value, body):
             inner = _statement(body, bound - {variable.name})
+            if isinstance(value, Formula):
+                element = expression(value.value, bound | {i.name for i in value.indices})
+                return Define(variable, replace(value, value=element), inner, span=node.span)
             return Define(variable, expression(value, bound), inner, span=node.span)
         case Sieve(condition, body):
             inner = _statement(body, bound)

@@ -25,6 +25,7 @@ from finchlang.syntax import (
     Dimensionless,
     Extent,
     For,
+    Formula,
     Freeze,
     Function,
     Group,
@@ -292,6 +293,13 @@ def _assign(node: Assign) -> list[str]:
     return [f"{_expression(node.target)} {sign} {_expression(node.value)}"]
 
 
+def _define(node: Define) -> list[str]:
+    name, value = node.variable.name, node.value
+    if isinstance(value, Formula):
+        name, value = f"{name}[{_list(value.indices)}]", value.value
+    return _closed(f"let {name} = {_expression(value)}", node.body)
+
+
 def _declare(node: Declare) -> list[str]:
     if node.dims:
         return [f"@declare({_list((node.tensor, node.init, *node.dims))})"]
@@ -397,7 +405,7 @@ def _policy(node: Policy) -> list[str]:
 STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     Assign: _assign,
     Loop: lambda n: _closed(f"for {n.index.name} = {_expression(n.extent)}", n.body),
-    Define: lambda n: _closed(f"let {n.variable.name} = {_expression(n.value)}", n.body),
+    Define: _define,
     Sieve: lambda n: _closed(f"if {_expression(n.condition)}", n.body),
     Block: _sequence,
     Declare: _declare,

@@ -1,0 +1,381 @@
+"""The shapes pass (Burrito'24 section 5): what `concat` and `let T[i, j] = e` put together is taken apart
+again, and the operators around go to the tensors within.
+
+An operator changes what stands for the index of a mode of the tensor that it is on: a term. At a tensor
+there are terms for its modes, and from them the operators around this one tensor are made again; of an
+expression each tensor gets them by putting terms in the places of its indices. A loop over two modes of
+what is written, `collapse(C, p, q)[k]`, becomes two loops, and k a term for both their indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from finchlang.normalize.context import (
+    ONE,
+    PROTOCOLS,
+    Context,
+    call,
+    is_call,
+    mask_name,
+    place,
+)
+from finchlang.normalize.reader import Reader, with_primitives
+from finchlang.normalize.shape_operators import OPERATORS
+from finchlang.normalize.shaped import Shaped
+from finchlang.normalize.shifts import (
+    ZERO,
+    is_same,
+    plus,
+    size,
+    terms,
+    total,
+)
+from finchlang.normalize.terms import Joined, Leaf, Part, Term, Terms, Wrapped, inner_terms, value
+from finchlang.normalize.types import annotate, type_of
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Dimensionless,
+    Extent,
+    Formula,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Variable,
+)
+from finchlang.tensors.element import typed_literal
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.text.print import pretty
+from finchlang.types import Type, promote
+from finchlang.walk import accesses, block, map_children, mentions, replace, walk
+
+
+def shapes(program: Node, context: Context) -> Node:
+    """`program` without names for expressions as tensors, and with operators on single tensors only.
+
+    Expects what the scopes pass gives. Raises FinchError of kind "type" or "dimension".
+    """
+    context.reserve(program)
+    return _Shapes(context).program(program)
+
+
+def has_shapes(program: Node) -> bool:
+    """Whether there is something for this pass to do."""
+    return any(isinstance(n, Formula) or is_call(n, *OPERATORS) for n in walk(program))
+
+
+# --------------------------------------------------------------------------- the walk
+
+Bindings = dict[str, Term]
+
+
+class _Shapes(Terms):
+    def __init__(self, context: Context):
+        Terms.__init__(self)
+        self.context = context
+        self.formulas: dict[str, Formula] = {}
+        self.types: dict[str, Level | Type | None] = {
+            name: known.level if isinstance(known, Swizzled) else known
+            for name, known in context.formats.items()
+        }
+        self.checks: list[tuple[Node, Node]] = []  # extents that must be the same
+        self.dims: dict[str, tuple[Node, ...]] = {}  # of declared tensors, as they are written
+        self.dropped: list[tuple[Node, Term]] = []  # what is broadcast around an expression
+
+    def leaf(self, node: Variable) -> Shaped:
+        if node.name in self.formulas:
+            formula = self.formulas[node.name]
+            return Shaped(formula, len(formula.indices), node)
+        return Shaped(node, self.context.level(node.name).order)
+
+    # ------------------------------------------------------------------ statements
+
+    def program(self, program: Node) -> Node:
+        program = self.statement(program, {})
+        return self.checked(program, self.checks)
+
+    def statement(self, node: Node, bound: Bindings) -> Any:
+        match node:
+            case Block(statements):
+                return self.block(statements, bound, node.span)
+            case Loop(index, extent, body):
+                if found := self.collapsed(node, bound):
+                    return self.statement(self.two_loops(node, found, bound), bound)
+                extent = self.expression(extent, bound)
+                body = self.inside(self.statement(body, bound), index)
+                return replace(node, extent=self.claimed(index, extent), body=body)
+            case Define(variable, Formula() as formula, body):
+                reader = Reader(self.leaf, agree=self.agree)
+                self.formulas[variable.name] = with_primitives(formula, reader)
+                return self.statement(body, bound)
+            case Define(variable, value, body):
+                value = self.expression(value, bound)
+                self.types[variable.name] = self.type(value)
+                body = self.inside(self.statement(body, bound), variable)
+                return replace(node, value=value, body=body)
+            case Sieve(condition, body):
+                condition = self.expression(condition, bound)
+                return replace(node, condition=condition, body=self.statement(body, bound))
+            case Assign():
+                return self.assign(node, bound)
+            case Declare(tensor, _, dims):
+                self.dims[tensor.name] = dims
+        return map_children(lambda child: self.expression(child, bound), node)
+
+    def block(self, statements: tuple[Node, ...], bound: Bindings, span: Span | None) -> Node:
+        declared = {s.tensor.name for s in statements if isinstance(s, Declare)}
+        done = list[Node]()
+        for s in statements:
+            outer, self.checks = self.checks, []
+            new = self.statement(s, bound)
+            here = [pair for pair in self.checks if declared & _sized(pair)]
+            self.checks = outer + [pair for pair in self.checks if pair not in here]
+            done.append(self.checked(new, here))
+        whole = block(*done)
+        return replace(whole, span=span) if isinstance(whole, Block) else whole
+
+    def assign(self, node: Assign, bound: Bindings) -> Node:
+        new = self.expression(node.value, bound)
+        target = self.with_primitives(node.target, bound)
+        if self.is_plain(target, bound, is_update=True):
+            return replace(node, target=self.with_indices(target, bound), value=new)
+        places = self.places(target.tensor, self.terms(target, bound), [])
+        targets = [self.around(leaf, target, is_update=True) for leaf in places]
+        return block(*(replace(node, target=t, value=new) for t in targets))
+
+    # ------------------------------------------------------------------ loops
+
+    def claimed(self, index: Index, extent: Node) -> Node:
+        """The extent of a loop, with what has been found for its index besides."""
+        found: list[Node] = list(
+            dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
+        )
+        if not isinstance(extent, Dimensionless):
+            found.insert(0, extent)
+        if not found:
+            return extent
+        return found[0] if len(found) == 1 else call("meet", *found, span=extent.span)
+
+    def collapsed(self, loop: Loop, bound: Bindings) -> Part | None:
+        """What the loop's index is in a tensor written in it, two modes of which it goes through."""
+        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        found = next(self.parts_written(loop, bound), None)
+        self.claims, self.checks = claims, checks
+        return found
+
+    def parts_written(self, loop: Loop, bound: Bindings) -> Iterator[Part]:
+        for node in walk(loop.body):
+            if not isinstance(node, Assign):
+                continue
+            target = self.with_primitives(node.target, bound)
+            if self.is_plain(target, {}, is_update=True):
+                continue
+            for _, own, dropped in self.places(target.tensor, self.terms(target, bound), []):
+                for term in (*own, *(t for _, t in dropped)):
+                    for t in inner_terms(term):
+                        if isinstance(t, Part) and t.term == loop.index:
+                            yield t
+
+    def two_loops(self, loop: Loop, found: Part, bound: Bindings) -> Node:
+        index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
+        i, j = (Index(self.context.fresh(index.name + s), span=index.span) for s in ("_i", "_j"))
+        for new in (i, j):
+            self.context.originals[new.name] = self.context.written(index.name)
+        inner, outer = (Extent(ONE, n, span=index.span) for n in (found.fast, found.slow))
+        if not isinstance(extent, Dimensionless):
+            self.agree(extent, Extent(ONE, call("*", found.fast, found.slow), span=index.span))
+        shown = self.context.written(index.name)
+        what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
+        self.context.decide("shapes", what)
+        both = Loop(j, outer, Loop(i, inner, loop.body, span=span), span=span)
+        return self.statement(both, {**bound, index.name: Joined(i, j, found.fast)})
+
+    def inside(self, body: Node, name: Index | Variable) -> Node:
+        """The body of what binds a name, within the checks that need it."""
+        here = [pair for pair in self.checks if any(mentions(extent, name) for extent in pair)]
+        self.checks = [pair for pair in self.checks if pair not in here]
+        return self.checked(body, here)
+
+    def checked(self, node: Node, pairs: list[tuple[Node, Node]]) -> Node:
+        for pair in reversed(pairs):
+            name = Variable(self.context.fresh("shape"), span=pair[1].span)
+            node = Define(name, call("meet", *pair, span=pair[1].span), node, span=node.span)
+        return node
+
+    def agree(self, a: Node, b: Node) -> None:
+        """Two extents must be the same."""
+        if isinstance(a, Extent) and isinstance(b, Extent):
+            for x, y in ((a.start, b.start), (a.stop, b.stop)):
+                if isinstance(x, Literal) and isinstance(y, Literal) and x.value != y.value:
+                    message = f"{pretty(a)} ({place(a.span)}) does not match {pretty(b)}"
+                    raise FinchError("dimension", message, b.span or a.span)
+        known = any(is_same(a, x) and is_same(b, y) for p in self.checks for x, y in (p, p[::-1]))
+        if not is_same(a, b) and not known:
+            self.checks.append((a, b))
+
+    # ------------------------------------------------------------------ expressions
+
+    def expression(self, node: Node, bound: Bindings) -> Any:
+        match node:
+            case Index(name) if name in bound:
+                return value(bound[name])
+            case Access():
+                return self.access(node, bound)
+            case Call(Variable("zero"), (element,)):
+                type = self.type(self.expression(element, bound))
+                return Literal(0) if type is None else typed_literal(0, type)
+        return map_children(lambda child: self.expression(child, bound), node)
+
+    def type(self, node: Node) -> Type | None:
+        return type_of(annotate(node, self.types))
+
+    def access(self, node: Access, bound: Bindings) -> Node:
+        node = self.with_primitives(node, bound)
+        if self.is_plain(node, bound):
+            return self.with_indices(node, bound)
+        return self.read(node.tensor, self.terms(node, bound), [], node, bound)
+
+    def with_primitives(self, node: Access, bound: Bindings) -> Access:
+        def settled(setting: Node) -> Node:
+            return self.expression(setting, bound) if bound else setting
+
+        reader = Reader(self.leaf, settled, settled, self.agree)
+        return replace(node, tensor=reader.shaped(node.tensor).node)
+
+    def terms(self, access: Access, bound: Bindings) -> list[Term]:
+        return [self.term(index, bound) for index in access.indices]
+
+    def is_plain(self, access: Access, bound: Bindings, is_update: bool = False) -> bool:
+        """Whether an access stays as it is."""
+        for n in walk(access):
+            if isinstance(n, Formula) or is_call(n, "concat", "broadcast"):
+                return False
+            if isinstance(n, Index) and n.name in bound or is_update and is_call(n, "collapse"):
+                return False
+        return True
+
+    def with_indices(self, access: Access, bound: Bindings) -> Access:
+        indices = tuple(self.expression(index, bound) for index in access.indices)
+        return replace(access, indices=indices)
+
+    def term(self, index: Node, bound: Bindings) -> Term:
+        """What stands in an access."""
+        if isinstance(index, Index):
+            return bound.get(index.name, index)
+        if isinstance(index, Call) and is_call(index, "~"):
+            return Wrapped("permissive", Literal(True), self.term(index.args[0], bound))
+        if isinstance(index, Call) and is_call(index, *PROTOCOLS):
+            return Wrapped("protocolize", index.op, self.term(index.args[0], bound))
+        if isinstance(index, Call) and isinstance(index.op, Extent):
+            part = self.expression(index.op, bound)
+            return Wrapped("window", part, self.term(index.args[0], bound))
+        found = list(terms(index))
+        own = [n for _, n in found if isinstance(n, Index)]
+        inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
+        others = [(sign, n) for sign, n in found if n not in own]
+        if inner is None or isinstance(inner, Node):
+            return self.expression(index, bound)
+        if any(isinstance(n, (Index, Access)) for _, other in others for n in walk(other)):
+            return self.expression(index, bound)
+        return Wrapped("offset", total(others), inner)
+
+    # ------------------------------------------------------------------ from an operator to its tensors
+
+    def read(
+        self, tensor: Any, ts: list[Term], dropped: list, access: Access, bound: Bindings
+    ) -> Node:
+        """The element of a tensor at these terms."""
+        if isinstance(tensor, Formula):
+            self.agree_within(tensor, ts)
+            own = dict(zip((i.name for i in tensor.indices), ts, strict=True))
+            outer, self.dropped = self.dropped, self.dropped + dropped
+            found = self.expression(tensor.value, {**bound, **own})
+            self.dropped = outer
+            return found
+        if is_call(tensor, "concat"):
+            elements = [self.read(*part, dropped, access, bound) for part in self.parts(tensor, ts)]
+            return self.coalesced(elements, access.span)
+        if isinstance(tensor, Variable) or mask_name(tensor):
+            return self.around((tensor, ts, self.dropped + dropped), access)
+        body, ts, more = self.through(tensor, ts)
+        return self.read(body, ts, dropped + more, access, bound)
+
+    def places(self, tensor: Any, ts: list[Term], dropped: list) -> Iterator[Leaf]:
+        """The tensors that are written at these terms, with theirs."""
+        if is_call(tensor, "concat"):
+            for part, own in self.parts(tensor, ts):
+                yield from self.places(part, own, dropped)
+        elif isinstance(tensor, Variable):
+            yield tensor, ts, dropped
+        else:
+            body, ts, more = self.through(tensor, ts)
+            yield from self.places(body, ts, dropped + more)
+
+    def coalesced(self, elements: list[Node], span: Span | None) -> Node:
+        """The one of several elements that is not missing, in their common type."""
+        types = [self.type(e) for e in elements]
+        common = reduce(promote, [t for t in types if t is not None])
+        converted = [
+            e if t in (None, common) else call(common.name, e, span=span)
+            for e, t in zip(elements, types, strict=True)
+        ]
+        return reduce(lambda a, b: call("coalesce", a, b, span=span), converted)
+
+    def parts(self, tensor: Call, ts: list[Term]) -> Iterator[tuple[Node, list[Term]]]:
+        """The parts of `concat(p, A, B)`, each of them missing where the others are."""
+        first, *tensors = tensor.args
+        p: int = first.value - 1  # type: ignore[attr-defined]
+        sizes = [self.size(part, p) for part in tensors]
+        before: Node = ZERO
+        whole = reduce(plus, sizes)
+        for part, n in zip(tensors, sizes, strict=True):
+            for mode, t in enumerate(ts):
+                if mode != p and isinstance(t, Node) and not isinstance(t, Index):
+                    a, b = self.size(tensors[0], mode), self.size(part, mode)
+                    self.agree(Extent(ONE, a, span=tensor.span), Extent(ONE, b, span=part.span))
+            reach = Extent(plus(ONE, before, -1), plus(whole, before, -1), span=tensor.span)
+            shown = Wrapped("permissive", Literal(True), Wrapped("window", reach, ts[p]))
+            yield part, [*ts[:p], shown, *ts[p + 1 :]]
+            before = plus(before, n)
+
+    def size(self, tensor: Node, mode: int) -> Node:
+        """The size of a mode, from 0; for tensors that are declared, what their declarations say."""
+
+        def known(node: Node) -> Node:
+            if isinstance(node, Call) and is_call(node, "size"):
+                name, k = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
+                dims = self.dims.get(name, ())
+                if dims and isinstance(dims[k - 1], Extent) and dims[k - 1].start == ONE:
+                    return dims[k - 1].stop
+                return node
+            return map_children(known, node)
+
+        return known(Shaped(tensor, 0).size(mode + 1))
+
+    def agree_within(self, formula: Formula, ts: list[Term]) -> None:
+        """The tensors of an expression have the same sizes, where no loop sees to it."""
+        for index, t in zip(formula.indices, ts, strict=True):
+            found = [
+                Extent(ONE, n, span=access.span)
+                for access in accesses(formula.value)
+                for mode, i in enumerate(access.indices)
+                if i == index and (n := size(access.tensor, mode)) is not None
+            ]
+            for other in found[1:] if not isinstance(t, Index) else ():
+                self.agree(found[0], other)
+
+
+def _sized(pair: tuple[Node, Node]) -> set[str]:
+    """The tensors whose sizes are in two extents."""
+    nodes = [n for extent in pair for n in walk(extent)]
+    return {n.args[0].name for n in nodes if is_call(n, "size")}  # type: ignore[attr-defined]

@@ -1,0 +1,211 @@
+"""Terms: what stands for the index of a mode of a tensor within operators, from which the operators are
+made again around another tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.normalize.context import ONE, call, is_call
+from finchlang.normalize.shaped import WHOLE
+from finchlang.normalize.shifts import MAPS, below, fast_mode, plus, size
+from finchlang.syntax import Access, Call, Extent, Index, Literal, Node
+from finchlang.tensors.wrappers import WRAPPERS
+from finchlang.walk import replace
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """The index of a mode of a tensor that a wrapper with a setting for each mode is around. `whole` is
+    the size that the mode must have."""
+
+    wrapper: str
+    setting: Node
+    term: Term
+    whole: Node | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The index of the fast or the slow one of two modes that `term` goes through as one."""
+
+    term: Term
+    fast: Node
+    slow: Node
+    is_fast: bool
+
+    @property
+    def whole(self) -> Node:
+        return self.fast if self.is_fast else self.slow
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The index of a mode that is two, of which `first` is the fast one; `size` is its size, or None for
+    the sum of the two (`toeplitz`)."""
+
+    first: Term
+    second: Term
+    size: Node | None
+    whole: Node | None = None
+
+
+Term = Node | Wrapped | Part | Joined
+
+
+def part(term: Term, fast: Node, slow: Node, is_fast: bool) -> Term:
+    if isinstance(term, Joined) and term.size == fast:
+        return term.first if is_fast else term.second
+    return Part(term, fast, slow, is_fast)
+
+
+def value(term: Term) -> Node:
+    """The number that an index is."""
+    match term:
+        case Wrapped("window", Extent(start, _, step), inner):
+            past = plus(value(inner), ONE, -1)
+            return plus(start, past if step is None else call("*", past, step))
+        case Wrapped("offset", by, inner):
+            return plus(value(inner), by)
+        case Wrapped(_, _, inner):
+            return value(inner)
+        case Part(inner, fast, _, is_fast):
+            past = plus(value(inner), ONE, -1)
+            return plus(call("mod", past, fast) if is_fast else call("fld", past, fast), ONE)
+        case Joined(first, second, None):
+            return plus(value(first), value(second))
+        case Joined(first, second, size):
+            assert size is not None
+            return plus(call("*", plus(value(second), ONE, -1), size), value(first))
+    return term
+
+
+def inner_terms(term: Term) -> Iterator[Term]:
+    """A term and all that it is made of."""
+    yield term
+    match term:
+        case Wrapped(_, _, inner) | Part(inner):
+            yield from inner_terms(inner)
+        case Joined(first, second):
+            yield from inner_terms(first)
+            yield from inner_terms(second)
+
+
+def _other(t: Part) -> Part:
+    """The other one of two parts."""
+    return Part(t.term, t.fast, t.slow, not t.is_fast)
+
+
+#: a tensor without wrappers, the terms for its modes, and what is broadcast: sizes and terms
+Leaf = tuple[Any, list[Term], list[tuple[Node, Term]]]
+
+
+class Terms:
+    """From operators to terms, and back. `claims` are the further extents that indices have to have."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, list[Extent]] = {}
+
+    def agree(self, a: Node, b: Node) -> None:
+        """Two extents must be the same."""
+        raise NotImplementedError
+
+    def size(self, tensor: Node, mode: int) -> Node:
+        """The size of a mode, from 0."""
+        raise NotImplementedError
+
+    def through(self, tensor: Call, ts: list[Term]) -> tuple[Node, list[Term], list]:
+        """The tensor within an operator or wrapper, the terms for its modes, and what has no mode
+        there: sizes and terms."""
+        body, settings = tensor.args[0], tensor.args[1:]
+        if not is_call(tensor, *MAPS):
+            name: str = tensor.op.name  # type: ignore[attr-defined]
+            neutral, is_window = WRAPPERS[name].neutral, name == "window"
+            wrapped = [
+                t if s == neutral else Wrapped(name, s, t, size(body, mode) if is_window else None)
+                for mode, (s, t) in enumerate(zip(settings, ts, strict=True))
+            ]
+            return body, wrapped, []
+        new: dict[int, Term] = {}
+        dropped: list[tuple[Node, Term]] = []
+        for mode, t in enumerate(ts):
+            within = below(tensor, mode)
+            if len(within) == 2:
+                fast, slow = (self.size(body, m) for m in within)
+                new[within[0]] = part(t, fast, slow, True)
+                new[within[1]] = part(t, fast, slow, False)
+            elif not within:
+                dropped.append((settings[1], t))
+            elif within[0] not in new:
+                new[within[0]] = t
+            elif is_call(tensor, "toeplitz"):
+                new[within[0]] = Joined(new[within[0]], t, None)
+            else:
+                pair = new[within[0]], t
+                first, second = pair if fast_mode(tensor) == mode - 1 else pair[::-1]
+                new[within[0]] = Joined(first, second, settings[1], self.size(body, within[0]))
+        inner = [new[m] for m in sorted(new)]
+        return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
+
+    def is_free(self, n: Node, term: Term, others: list[Term]) -> bool:
+        """Whether nothing more need be said of the index of a mode along which nothing changes."""
+        if isinstance(term, Index):
+            self.claims.setdefault(term.name, []).append(Extent(ONE, n, span=term.span))
+            return True
+        return isinstance(term, Part) and _other(term) in others
+
+    # ------------------------------------------------------------------ the operators around a tensor
+
+    def around(self, leaf: Leaf, access: Access, is_update: bool = False) -> Access:
+        """The access of a tensor at terms: with the operators around it that these say."""
+        tensor, ts, dropped = leaf[0], list(leaf[1]), leaf[2]
+        for n, t in dropped:
+            tensor = self.made("broadcast", tensor, Literal(len(ts) + 1), n)
+            ts.append(t)
+        while others := [t for t in ts if not isinstance(t, Node)]:
+            t = next((t for t in others if not isinstance(t, Part)), others[0])
+            k = ts.index(t)
+            tensor = self.sized(tensor, k, t.whole, len(ts))
+            if isinstance(t, Wrapped):
+                settings: list[Node] = [WRAPPERS[t.wrapper].neutral] * len(ts)
+                settings[k], ts[k] = t.setting, t.term
+                tensor = self.made(t.wrapper, tensor, *settings)
+            elif isinstance(t, Joined):
+                ts[k : k + 1] = [t.first, t.second]
+                name, rest = ("toeplitz", ()) if t.size is None else ("split", (t.size,))
+                tensor = self.made(name, tensor, Literal(k + 1), *rest)
+            elif is_update:
+                ts[k] = value(t)
+            else:
+                tensor = self.collapse(tensor, ts, t, k)
+        return replace(access, tensor=tensor, indices=tuple(ts))
+
+    def collapse(self, tensor: Node, ts: list[Any], t: Part, k: int) -> Node:
+        """The tensor with its mode of the term `t`, the k-th, and that of the other part made one."""
+        other = _other(t)
+        if other not in ts:
+            at = k + t.is_fast
+            tensor = self.made("broadcast", tensor, Literal(at + 1), other.whole)
+            ts.insert(at, other)
+        p, q = ts.index(t), ts.index(other)
+        tensor = self.sized(tensor, q, other.whole, len(ts))
+        ts[min(p, q)] = t.term
+        del ts[max(p, q)]
+        fast, slow = (p, q) if t.is_fast else (q, p)
+        return self.made("collapse", tensor, Literal(fast + 1), Literal(slow + 1))
+
+    def sized(self, tensor: Node, mode: int, whole: Node | None, order: int) -> Node:
+        """The tensor, of so many modes, with one of them, from 0, of this size."""
+        if whole is None:
+            return tensor
+        own, wanted = size(tensor, mode), Extent(ONE, whole, span=tensor.span)
+        if own is not None:
+            self.agree(Extent(ONE, own, span=tensor.span), wanted)
+            return tensor
+        settings: list[Node] = [WHOLE] * order
+        settings[mode] = wanted
+        return self.made("window", tensor, *settings)
+
+    def made(self, name: str, tensor: Node, *settings: Node) -> Call:
+        return call(name, tensor, *settings, span=tensor.span)
