@@ -165,15 +165,15 @@ def fields_of(function: Operation) -> dict[str, Any]:
 
 
 def _of_literal(literal: Literal, at: int | None) -> Law:
-    value = literal.value
+    return Law(lambda type: value_in(literal.value, type), at)
 
-    def in_type(type: Type) -> Any:
-        if isinstance(type, PairType) or (value != value or isinf(value)) and not type.is_float:
-            return None
-        wrapped = type.wrap(value)
-        return wrapped if wrapped == value or value != value else None
 
-    return Law(in_type, at)
+def value_in(value: Any, type: Type) -> Any:
+    """A number as one of a type; None if it is none."""
+    if isinstance(type, PairType) or (value != value or isinf(value)) and not type.is_float:
+        return None
+    wrapped = type.wrap(value)
+    return wrapped if wrapped == value or value != value else None
 
 
 def _reference(node: Node) -> Reference:

@@ -126,3 +126,22 @@ def test_a_region_outside_of_what_has_a_value_everywhere() -> None:
     session.run("a = Tensor(SparseList(Element(false)), [true, true, false])\nr = copy(a)")
     session.run("@finch begin r .= _; for i = _; r[i] = f(a[i], d[i]) end end")
     assert session["r"].to_numpy().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("value, type, fill", [("-1", "UInt8", 255), ("0.5", "Int64", 0)])
+def test_a_case_is_of_no_other_number(value: str, type: str, fill: int) -> None:
+    """As an argument of its type a case's number may be another one."""
+    session = Session()
+    session["x"], session["r"] = np.array([7], type.lower()), np.zeros(1)
+    session.run(f"f(x, y) = Float64(x) + Float64(y)\n@case f(x, {value}) = Float64(x) + {value}")
+    session.run(f"a = Tensor(SparseList(Element({type}({fill}))), 1)")
+    session.run("@finch for i = _; r[i] = f(x[i], a[i]) end")
+    assert session["r"].tolist() == [7 + fill]
+
+
+def test_a_law_is_told_by_the_name_that_is_written() -> None:
+    session = Session()
+    session["x"], session["r"] = np.array([1, 2]), np.zeros(2)
+    text = "max(a, b) = a - b\n@properties max commutative"
+    with pytest.raises(FinchError, match="`max` is not commutative .* max\\(x, y\\) is"):
+        session.run(f"{text}\n@finch for i = _; r[i] = max(x[i], 2) end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -318,3 +319,17 @@ def test_integers_to_negative_powers_are_no_integers(engine: str) -> None:
     assert session["y"].tolist() == [4, 9]
     with pytest.raises(FinchError):
         session.run("@finch for i = _; y[i] = f(2, x[i]); end")
+
+
+def test_what_is_called_but_has_no_source_is_refused_where_it_is_bound() -> None:
+    for value in (functools.partial(max, 3), [].count):
+        with pytest.raises(FinchError, match="is no operator here"):
+            Session()["f"] = value
+
+
+@pytest.mark.parametrize("engine", RUNNING)
+def test_truth_values_of_numpy_are_numbers_of_kernels(engine: str) -> None:
+    session = Session(engine)
+    session["p"], session["y"] = np.bool_(True), np.zeros(2)
+    session.run("@finch for i = _; y[i] = p ? 1.0 : 2.0 end")
+    assert session["y"].tolist() == [1, 1]

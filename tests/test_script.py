@@ -11,6 +11,7 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.show import show
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING, KernelNode
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -357,3 +358,13 @@ def test_missing_is_one_object() -> None:
 def test_every_builtin_says_what_it_does() -> None:
     for name, builtin in BUILTINS.items():
         assert builtin.usage.startswith(f"{name}(") and builtin.doc
+
+
+@pytest.mark.parametrize(
+    "extent, count",
+    [("UInt8(5):UInt8(3)", 0), ("UInt8(250):UInt8(255)", 6), ("UInt8(2):-1:UInt8(0)", 3)],
+)
+def test_ranges_do_not_wrap_around(extent: str, count: int) -> None:
+    session = Session()
+    session.run(f"n = 0\nfor k = {extent}\nn += 1\nend")
+    assert session["n"] == count

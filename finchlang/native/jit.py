@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -93,26 +94,29 @@ def _optimise_briefly(module: Any) -> None:
     _run(passes, module, builder)
 
 
-def _module(source: str, is_rare: bool = False) -> Any:
+@contextmanager
+def _module(source: str, is_rare: bool = False) -> Iterator[Any]:
     """The optimised module of a text. For what is apart, being seldom run, and merges one by one, little
-    is enough: the merging of a workspace takes 50 ms to compile in place of 78, and no longer to run."""
+    is enough: the merging of a workspace takes 50 ms to compile in place of 78, and no longer to run.
+
+    It is freed here, also at an interrupt: the garbage collector might free what it is in before it."""
     machine = target_machine()
-    module = llvm.parse_assembly(source, llvm.create_context())
-    # by which passes know where the parts of pairs are: without it, an i64 may stand at 4
-    module.data_layout = str(machine.target_data)
-    if is_rare or source.count("\n") >= LARGE:
-        _optimise_briefly(module)
-    else:
-        _optimise(module, _NARROW.search(source) is not None)
-    return module
+    with llvm.parse_assembly(source, llvm.create_context()) as module:
+        # by which passes know where the parts of pairs are: without it, an i64 may stand at 4
+        module.data_layout = str(machine.target_data)
+        if is_rare or source.count("\n") >= LARGE:
+            _optimise_briefly(module)
+        else:
+            _optimise(module, _NARROW.search(source) is not None)
+        yield module
 
 
 def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
     """The texts of the modules of `residual`, and what LLVM's passes leave of them."""
     kernel, *parts = emit(lower(residual)[0])
-    yield kernel, _module(kernel)
-    for part in parts:
-        yield part, _module(part, is_rare=True)
+    for part in (kernel, *parts):
+        with _module(part, is_rare=part is not kernel) as module:
+            yield part, module
 
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
@@ -137,7 +141,8 @@ def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:
 
 def machine_code(source: str, is_rare: bool = False) -> bytes:
     """The machine code of a module's text as an object file."""
-    return _generator(source).emit_object(_module(source, is_rare))
+    with _module(source, is_rare) as module:
+        return _generator(source).emit_object(module)
 
 
 #: what is apart in kernels, by the names under which it is kept on disk, too

@@ -20,6 +20,7 @@ from finchlang.algebra import (
 )
 from finchlang.host.fold import const
 from finchlang.normalize.types import type_of
+from finchlang.properties import value_in
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable, is_missing
 from finchlang.types import Pair, PairType, Type, promote
@@ -186,7 +187,8 @@ def _special(row: Operator, node: Call) -> Node | None:
         bound: dict[str, Node] = {}
         for pattern, arg in zip(case.patterns, node.args, strict=True):
             if isinstance(pattern, Literal):
-                if not is_value(arg, pattern.value, operands):
+                known = None if operands is None else value_in(pattern.value, operands)
+                if not is_value(arg, known, operands):
                     break
             elif bound.setdefault(pattern.name, arg) != arg:  # type: ignore[attr-defined]
                 break

@@ -17,7 +17,7 @@ from finchlang.tensors.level import Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import PairType, type_of_value
+from finchlang.types import Bool, PairType, type_of_value
 
 #: A value as a kernel is called with it, made at every call and so a mere tuple: what the script's name
 #: is bound to; what normalisation asks for (the type of a number, the mask itself); of a tensor its
@@ -355,6 +355,9 @@ def _other(value: Any) -> Argument | None:
     if isinstance(type_of_number, PairType):
         raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
     if type_of_number is not None:
+        value = (
+            bool(value) if type_of_number is Bool else value
+        )  # NumPy's is no integer to native code
         return value, type_of_number, (), (), (), value, 0, 0, NUMBER
     if is_scipy(value):
         MAKERS[type(value)] = _matrix

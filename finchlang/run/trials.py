@@ -20,6 +20,7 @@ from finchlang.host.fold import const
 from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
 from finchlang.operation import Laws, Operation
+from finchlang.properties import value_in
 from finchlang.run.call import one_call_at_a_time
 from finchlang.run.kernel import CallSite, KernelAtSite
 from finchlang.script.environment import OUTERMOST, Environment
@@ -79,9 +80,11 @@ def check_laws(program: Node) -> None:
         if function.laws == Laws() or len(types) < len(operands):
             continue
         type = reduce(promote, types)
-        message = _fault(replace(function, span=None), type)
+        # in a kernel it may have another name, which nobody wrote
+        name = function.span.text if function.span is not None else function.name
+        message = _fault(replace(function, name=name, span=None), type)
         if message is not None:
-            hint = f"correct what is declared of `{function.name}`"
+            hint = f"correct what is declared of `{name}`"
             raise FinchError("type", message, node.span, hint)
 
 
@@ -178,11 +181,8 @@ def _name(function: Node) -> str:
 
 def _in(type: Type, literal: Literal) -> Literal | None:
     """A literal as one of a type; None if it is no value of that."""
-    value: Any = literal.value
-    if not type.is_float and (value != value or abs(value) == float("inf")):
-        return None
-    wrapped = type.wrap(value)
-    return Literal(wrapped, type.name) if wrapped == value or value != value else None
+    value = value_in(literal.value, type)
+    return None if value is None else Literal(value, type.name)
 
 
 # ------------------------------------------------------------------------------------------ trials

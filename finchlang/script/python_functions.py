@@ -6,8 +6,8 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Iterator, Mapping
-from functools import cache
-from types import BuiltinFunctionType, FunctionType
+from functools import cache, partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,10 @@ def from_callable(value: Any) -> Any:
             hint = "write it as a function of Python, or of the script"
             raise FinchError("type", f"{what} is no operator here", hint=hint)
         return found
+    if isinstance(value, (partial, MethodType)):
+        what = f"this {type(value).__name__} of Python"
+        hint = "write what it computes as a function of its own"
+        raise FinchError("type", f"{what} is no operator here", hint=hint)
     return value
 
 

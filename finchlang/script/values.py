@@ -46,20 +46,32 @@ class FinchRange:
         parts = (self.start, self.stop) if self.step == 1 else (self.start, self.step, self.stop)
         return ":".join(map(text, parts))
 
+    @property
+    def _exact(self) -> tuple[Any, Any, Any]:
+        """Start, step and stop; integers as Python's, which do not wrap around."""
+        parts = (self.start, self.step, self.stop)
+        start, step, stop = (p.item() if isinstance(p, np.integer) else p for p in parts)
+        return start, step, stop
+
     def __len__(self) -> int:
-        whole = isinstance(self.start, int) and isinstance(self.step, int)
-        if whole and isinstance(self.stop, int):
-            return max(0, (self.stop - self.start) // self.step + 1)
+        start, step, stop = self._exact
+        if all(isinstance(part, int) for part in (start, step, stop)):
+            return max(0, (stop - start) // step + 1)
         # a stop that is missed by rounding alone is included
-        return max(0, math.floor((self.stop - self.start) / self.step + 1e-9) + 1)
+        return max(0, math.floor((stop - start) / step + 1e-9) + 1)
 
     def __getitem__(self, k: int) -> Any:
         if not 0 <= k < len(self):
             raise IndexError(k)
-        return self.start + k * self.step
+        return self._element(k)
 
     def __iter__(self) -> Iterator[Any]:
-        return (self.start + k * self.step for k in range(len(self)))
+        return map(self._element, range(len(self)))
+
+    def _element(self, k: int) -> Any:
+        start, step, _ = self._exact
+        is_narrow = isinstance(self.start, np.integer) and type(self.start) is type(self.stop)
+        return type(self.start)(start + k * step) if is_narrow else start + k * step
 
 
 # ---------------------------------------------------------------------------------------- numbers
