@@ -14,10 +14,10 @@ from finchlang.normalize.context import (
     did_you_mean,
     is_call,
     mask_name,
+    root,
 )
-from finchlang.normalize.reader import Reader
-from finchlang.normalize.shape_operators import OPERATORS as SHAPE_OPERATORS
-from finchlang.normalize.shaped import WHOLE, Shaped
+from finchlang.normalize.reader import Reader, with_primitives, wrong_order
+from finchlang.normalize.shaped import Shaped
 from finchlang.operation import Operation
 from finchlang.properties import wrong_count
 from finchlang.source import FinchError
@@ -31,6 +31,7 @@ from finchlang.syntax import (
     Define,
     Dimensionless,
     Extent,
+    Formula,
     Freeze,
     Index,
     Literal,
@@ -45,9 +46,9 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.tensors.masks import MASKS
-from finchlang.tensors.wrappers import WRAPPERS
+from finchlang.text.print import pretty
 from finchlang.types import Type, UInt8
-from finchlang.walk import block, map_children, replace, walk
+from finchlang.walk import block, map_children, replace
 
 #: what a name bound in the kernel stands for
 Environment = dict[str, Node]
@@ -81,6 +82,7 @@ class _Scopes:
         self.context = context
         self.bound: set[str] = set()  # the names of binders seen so far
         self.extents: set[str] = set()  # those that a `let` bound to an extent
+        self.formulas: dict[str, Formula] = {}  # and to expressions as tensors
 
     # ------------------------------------------------------------------ statements
 
@@ -108,7 +110,7 @@ class _Scopes:
             case Declare(tensor, init, dims):
                 order = self.tensor(tensor, env)
                 if dims and len(dims) != order:
-                    raise _wrong_count(tensor.name, order, len(dims), "dimensions", node)
+                    raise wrong_order(tensor.name, order, dims, "dimensions", node)
                 init = self.value(init, env)
                 dims = tuple(self.extent(d, env) for d in dims)
                 return Declare(tensor, init, dims, span=node.span)
@@ -127,6 +129,8 @@ class _Scopes:
             message = f"`{variable.name}` is already bound"
             hint = "give what `let` binds another name"
             raise FinchError("unknown name", message, variable.span, hint)
+        if isinstance(value, Formula):
+            return self.formula(node, variable, value, body, env)
         is_extent = isinstance(value, Extent) or is_call(value, "meet")
         value = self.extent(value, env) if is_extent else self.value(value, env)
         new = Variable(self.bind(variable.name), span=variable.span)
@@ -134,6 +138,19 @@ class _Scopes:
             self.extents.add(new.name)
         inner = self.statement(body, {**env, variable.name: new})
         return Define(new, value, inner, span=node.span)
+
+    def formula(
+        self, node: Node, variable: Variable, value: Formula, body: Node, env: Environment
+    ) -> Node:
+        indices = [Index(self.bind(i.name), span=i.span) for i in value.indices]
+        names = dict(zip((i.name for i in value.indices), indices, strict=True))
+        formula = Formula(
+            tuple(indices), self.value(value.value, {**env, **names}), span=value.span
+        )
+        new = Variable(self.bind(variable.name), span=variable.span)
+        self.formulas[new.name] = with_primitives(formula, self.reader({}))
+        inner = self.statement(body, {**env, variable.name: new})
+        return Define(new, formula, inner, span=node.span)
 
     def bind(self, name: str) -> str:
         """The name a binder gets: its own, unless that is another binder's or means something."""
@@ -206,6 +223,9 @@ class _Scopes:
     def name(self, node: Node, name: str, env: Environment) -> Node:
         if name in env:
             found: Any = env[name]
+            if found.name in self.formulas:
+                hint = f"write `{_example(name, len(self.formulas[found.name].indices))}`"
+                raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
             if found.name in self.extents:
                 raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
             return replace(found, span=node.span)
@@ -254,35 +274,30 @@ class _Scopes:
 
     def size(self, node: Call, env: Environment) -> Node:
         """`size(A, k)`: the size of a tensor's mode k, a number."""
-        if len(node.args) != 2 or not isinstance(node.args[0], Variable):
+        if len(node.args) != 2:
             hint = "write `size(A, 1)`"
             raise FinchError("type", "`size` takes a tensor and a dimension", node.span, hint)
-        tensor: Any = node.args[0]
-        mode = node.args[1]
-        order = self.tensor(tensor, env)
+        tensor, mode = node.args
+        found = self.reader(env).shaped(tensor)
         if not isinstance(mode, Literal) or type(mode.value) is not int:
             message = "the dimension that `size` takes is an integer literal"
             raise FinchError("type", message, mode.span)
-        if not 1 <= mode.value <= order:
-            message = f"`{tensor.name}` has no dimension {mode.value}, its order is {order}"
+        if not 1 <= mode.value <= found.order:
+            message = (
+                f"`{_described(tensor)}` has no dimension {mode.value}, its order is {found.order}"
+            )
             raise FinchError("dimension", message, mode.span)
-        return node
+        return node if found.node is tensor else found.size(mode.value)
 
     # ------------------------------------------------------------------ accesses
 
     def access(self, node: Access, env: Environment) -> Access:
-        found = self.shaped(node.tensor, env)
+        found = self.reader(env).shaped(node.tensor)
         if len(node.indices) != found.order:
-            what = self.describe(node.tensor)
-            raise _wrong_count(what, found.order, len(node.indices), "indices", node)
+            what = _described(node.tensor)
+            raise wrong_order(what, found.order, node.indices, "indices", node)
         indices = tuple(self.index(i, env) for i in node.indices)
         return Access(found.written, indices, span=node.span)
-
-    def describe(self, tensor: Node) -> str:
-        while isinstance(tensor, Call):
-            tensor = tensor.args[0] if tensor.args else tensor.op
-        assert isinstance(tensor, Variable)
-        return tensor.name
 
     def index(self, node: Node, env: Environment) -> Node:
         """An index: a value, perhaps under the modifiers `~`, `walk`, `gallop`, `follow`."""
@@ -311,70 +326,25 @@ class _Scopes:
             raise FinchError("type", message, node.span, f"write `{node.name}` alone")
         return self.context.level(node.name).order
 
-    def shaped(self, node: Node, env: Environment) -> Shaped:
-        """A tensor with all its wrappers, masks and shape operators checked, and their arguments under
-        the names that are used from here on."""
-        if isinstance(node, Variable):
+    def reader(self, env: Environment) -> Reader:
+        """What finds out about tensors where these names are bound."""
+        return Reader(
+            lambda variable: self.leaf(variable, env),
+            lambda node: self.value(node, env),
+            lambda node: self.extent(node, env),
+        )
+
+    def leaf(self, node: Variable, env: Environment) -> Shaped:
+        found: Any = env.get(node.name, node)
+        if found.name not in self.formulas:
             return Shaped(node, self.tensor(node, env))
-        if not isinstance(node, Call) or not isinstance(node.op, Variable):
-            raise FinchError("type", "a tensor is expected here", node.span)
-        name = node.op.name
-        if name in SHAPE_OPERATORS:
-            return Reader(
-                lambda n: self.shaped(n, env),
-                lambda n: self.value(n, env),
-                lambda n: self.extent(n, env),
-            ).shaped(node)
-        if name in MASKS:
-            return self.mask(node, name, env)
-        if name not in WRAPPERS and name != "swizzle":
-            hint = did_you_mean(name, (*MASKS, *WRAPPERS, *SHAPE_OPERATORS, "swizzle"))
-            raise FinchError("unknown name", f"there is no wrapper `{name}`", node.op.span, hint)
-        return self.wrapper(node, name, env)
-
-    def mask(self, node: Call, name: str, env: Environment) -> Shaped:
-        given, wanted = len(node.args), len(MASKS[name].parameters)
-        if given != wanted:
-            message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
-            raise FinchError("type", message, node.span)
-        for n in walk(node):
-            if isinstance(n, Access):
-                message = "the arguments of a mask are numbers, not elements of tensors"
-                hint = "bind the element outside of the loops: let n = ..."
-                raise FinchError("type", message, n.span, hint)
-        args = tuple(self.value(a, env) for a in node.args)
-        return Shaped(replace(node, args=args), MASKS[name].order)
-
-    def wrapper(self, node: Call, name: str, env: Environment) -> Shaped:
-        if not node.args:
-            raise FinchError("type", f"`{name}` wraps a tensor", node.span)
-        body, settings = self.shaped(node.args[0], env), node.args[1:]
-        order = body.order
-        if name == "toeplitz":
-            mode: Any = settings[0] if len(settings) == 1 else None
-            if not isinstance(mode, Literal) or mode.value not in range(1, order + 1):
-                message = f"`toeplitz` takes a tensor and the mode to divide, from 1 to {order}"
-                raise FinchError("type", message, node.span)
-            return Shaped(replace(node, args=(body.node, mode)), order + 1)
-        if len(settings) != order:
-            what = f"{name}({self.describe(node.args[0])}, ...)"
-            raise _wrong_count(what, order, len(settings), "settings", node)
-        if name == "swizzle":
-            modes = [s.value if isinstance(s, Literal) else None for s in settings]
-            if sorted(modes, key=repr) != sorted(range(1, order + 1), key=repr):
-                message = f"the modes of a swizzle are 1 to {order}, each once"
-                raise FinchError("type", message, node.span)
-        elif name == "offset":
-            settings = tuple(self.value(s, env) for s in settings)
-        elif name == "window":
-            settings = tuple(s if s == WHOLE else self.extent(s, env) for s in settings)
-            settings = tuple(WHOLE if isinstance(s, Dimensionless) else s for s in settings)
-        return Shaped(replace(node, args=(body.node, *settings)), order)
+        formula = self.formulas[found.name]
+        return Shaped(formula, len(formula.indices), replace(found, span=node.span))
 
 
-def _wrong_count(name: str, order: int, given: int, what: str, node: Node) -> FinchError:
-    message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {given} {what} are given"
-    return FinchError("dimension", message, node.span)
+def _described(tensor: Node) -> str:
+    name = root(tensor)
+    return pretty(tensor) if name is None else name
 
 
 def _example(name: str, order: int) -> str:
