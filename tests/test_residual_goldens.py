@@ -42,6 +42,7 @@ POINT = vector("SparsePinpoint", 0, 0, 5, 0)
 INTERVAL = vector("SparseInterval", 0, 5, 5, 0)
 MATRIX = Tensor.from_numpy(np.eye(3), "Dense(SparseList(Element(0.0)))")
 DEEP = Tensor.from_numpy(np.ones((2, 2, 2)), "SparseList(SparseList(SparseList(Element(0.0))))")
+NESTED = Tensor.from_numpy(np.ones((2, 2)), "SparseList(SparseList(Element(0.0)))")
 MANY = "ABCDEFGH"
 SUM = "s .= 0\nfor i = _\n    s[] += {}\nend"
 
@@ -80,6 +81,10 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "Rest": (
         "s .= 0\nfor k = _, j = _, i = _\n    s[] += A[i, j, k] + B[i, j, k]\nend",
         {"A": DEEP, "B": DEEP, "s": Scalar(0.0)},
+    ),
+    "Together": (
+        "s .= 0\nfor j = _, i = _\n    s[] += A[i, j] + B[i, j]\nend",
+        {"A": NESTED, "B": NESTED, "s": Scalar(0.0)},
     ),
     "Sought": summed("A[i] / B[i]", A=LIST, B=OTHER),
     "Leapfrog": summed("A[gallop(i)] * B[gallop(i)]", A=LIST, B=OTHER),

@@ -1,5 +1,5 @@
-"""The derived rules Regions and Leapfrog on real levels, by name, under both hosts and natively: the
-same results as the base rules give, in fewer steps, and only where they apply."""
+"""The derived rules Regions, Leapfrog and Together on real levels, by name, under both hosts and natively:
+the same results as the base rules give, in fewer steps, and only where they apply."""
 
 from __future__ import annotations
 
@@ -220,3 +220,36 @@ def test_terms(summand: str, expected: float) -> None:
     A = vector("SparseList(Element(0.0))", BLOCKS)
     program = SUM.format(summand).replace("= _", "= 1:12")
     assert_derived("Terms", program, {"A": A, "r": 3.0}, expected)
+
+
+NESTED_SUM = "@finch begin\ns .= 0\nfor j = _, i = _\ns[] += {}\nend\nend"
+
+
+def matrices(level: str) -> dict[str, Any]:
+    """Of which each ends before or after the others, in columns and in rows; one has nothing."""
+    arrays = [np.outer(LEFT, RIGHT), np.outer(RIGHT, LEFT), np.outer(THIRD[::-1], LEFT), 0 * LEFT]
+    arrays[0][:, -2:] = arrays[1][-2:] = 0
+    formatted = f"{level}(SparseList(Element(0.0)))"
+    tensors = [Tensor.from_numpy(np.broadcast_to(a, (14, 14)).copy(), formatted) for a in arrays]
+    return dict(zip("ABCZ", tensors, strict=True))
+
+
+@pytest.mark.parametrize("level", ["SparseList", "SparseList{Int32}", "SparseHash", "SparseCOO{1}"])
+@pytest.mark.parametrize("names", ["AB", "ZA", "ABC", "AZB"])
+def test_together_to_the_last_end(level: str, names: str) -> None:
+    given = {name: tensor for name, tensor in matrices(level).items() if name in names}
+    expected = sum(float(tensor.to_numpy().sum()) for tensor in given.values())
+    program = NESTED_SUM.format(" + ".join(f"{name}[i, j]" for name in names))
+    (base, _), (found, witness) = run(program, given, "paper"), run(program, given)
+    assert base == found == expected and witness.rules["Together"]
+    for engine in ("residual", "native"):
+        assert run(program, given, engine=engine)[0] == expected
+
+
+def test_together_needs_each_to_have_something_to_do() -> None:
+    """Where one of two ends, a product does."""
+    given = matrices("SparseList")
+    found, witness = run(NESTED_SUM.format("A[i, j] * B[i, j] + C[i, j]"), given)
+    arrays = {name: tensor.to_numpy() for name, tensor in given.items()}
+    assert found == (arrays["A"] * arrays["B"] + arrays["C"]).sum()
+    assert not witness.rules["Together"]

@@ -34,6 +34,9 @@ from finchlang.types import Int64, Type
 
 #: Code of fewer statements is recorded again rather than called.
 SHORT = 20
+#: Code of more is called even if that is done once: LLVM takes more than twice the time for a function
+#: that is twice as long.
+LONG = 2_500
 
 
 class ResidualHost:
@@ -47,20 +50,22 @@ class ResidualHost:
         self._shared: dict[Hashable, Call] = {}
         self._procedures: dict[str, Procedure] = {}  # those called before those that call them
         self._calls: Counter[str] = Counter()
-        self._short: set[str] = set()  # procedures that are never called
+        self._lengths: dict[str, int] = {}  # of procedures
 
     def code(self) -> Code:
-        """If nothing is called several times, what is recorded as a procedure is where it is called."""
+        """What is recorded as a procedure and called once stands where it is called, if all is not long."""
         return self._placed(Code(tuple(self._blocks[0])))
 
     def procedures(self) -> tuple[Procedure, ...]:
-        """What is called, if anything is called several times: then code is long, and LLVM takes more than
-        twice the time for a function that is twice as long."""
+        """What is called several times; if code is long and has such, what is called once, too."""
         kept = (p for p in self._procedures.values() if self._is_called(p.name))
         return tuple([replace(p, body=self._placed(p.body)) for p in kept])
 
     def _is_called(self, name: str) -> bool:
-        return name not in self._short and any(count > 1 for count in self._calls.values())
+        if self._lengths[name] < SHORT:
+            return False
+        is_long = sum(self._lengths.values()) > LONG
+        return self._calls[name] > 1 or (is_long and max(self._calls.values()) > 1)
 
     def _placed(self, code: Code) -> Code:
         """`code` with procedures in place of their calls, but for those that are to be called."""
@@ -244,9 +249,8 @@ class ResidualHost:
         outermost, *inner = self._blocks
         passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing
         known = {s.cell for s in outermost if isinstance(s, Set)}
-        if sum(1 for _ in walk(code)) < SHORT:
-            self._short.add(name)
-        elif passing.isdisjoint(free) and known.issuperset(outer):
+        self._lengths[name] = sum(1 for _ in walk(code))
+        if self._lengths[name] >= SHORT and passing.isdisjoint(free) and known.issuperset(outer):
             self._shared[key] = found
         return found
 

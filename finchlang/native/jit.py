@@ -75,8 +75,9 @@ def _run(passes: ModulePassManager, module: Any, builder: Any) -> None:
 
 #: From so many lines of LLVM IR on, compiling in time matters more than how quick the code is.
 LARGE = 3_000
-#: From so many on, the code generator does without its own: 1.6 s become 0.1 s for 22,000 lines.
-HUGE = 12_000
+#: From so many on, the code generator does without its own: 1.6 s become 0.1 s for 22,000 lines. The
+#: xor of three tensors of five modes, 15,000 lines, takes three times as long to run without.
+HUGE = 20_000
 
 
 def _optimise_briefly(module: Any) -> None:

@@ -20,6 +20,7 @@ from finchlang.rules import (
     statements,
     steppers,
     terms,
+    together,
     unions,
 )
 from finchlang.rules.engine import Rule
@@ -45,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     regions.spike,
     pieces.overlap,
     pieces.pieces,
+    together.together,
     regions.sequence,
     breaks.early_break,
     sought.sought,

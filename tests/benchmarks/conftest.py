@@ -16,6 +16,7 @@ from typing import Any
 for _name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "VECLIB_MAXIMUM"):  # before anyone starts threads
     os.environ[f"{_name}_NUM_THREADS"] = "1"
 os.environ["FINCH_CACHE_DIR"] = ""  # what is compiled is compiled in this process
+os.environ.pop("FINCH_CHECK", None)  # as users have it, without the checks of tests
 
 import pytest  # noqa: E402
 from meter import Meter  # noqa: E402

@@ -309,11 +309,8 @@ def test_small_sum(meter):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_compile(meter, count, monkeypatch):
-    """xor of tensors of five modes, cold: from the text to the result of a few entries; as users have it,
-    without the checks of tests."""
-    monkeypatch.setenv("FINCH_CACHE_DIR", "")
-    monkeypatch.delenv("FINCH_CHECK", raising=False)
+def test_compile(meter, count):
+    """xor of tensors of five modes, cold: from the text to the result of a few entries."""
     value = "xor(A@, B@)" if count == 2 else "xor(xor(A@, B@), D@)"
     shape, places, samples = (5,) * 5, np.array([[1, 3]] * 5), []
     for _ in range(3):
