@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from law_campaign import run_case
 
 from finchlang import FinchError, Session
 
@@ -145,3 +146,9 @@ def test_a_law_is_told_by_the_name_that_is_written() -> None:
     text = "max(a, b) = a - b\n@properties max commutative"
     with pytest.raises(FinchError, match="`max` is not commutative .* max\\(x, y\\) is"):
         session.run(f"{text}\n@finch for i = _; r[i] = max(x[i], 2) end")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_laws_are_told_where_the_script_finds_them_wrong(seed: int) -> None:
+    outcome, shown = run_case(seed)
+    assert outcome in ("told", "held", "told by other operands"), f"{outcome}\n{shown}"

@@ -8,16 +8,19 @@ import signal
 import subprocess
 import time
 import tracemalloc
+from collections.abc import Callable
 from functools import partial
 
 import ir_samples as samples
 import numpy as np
 import pytest
+from in_child import in_child
 from ir_samples import checked, compiled
 from native_calls import run
 
 from finchlang.host.fold import ONE, ZERO, const, op
 from finchlang.host.ir import Residual
+from finchlang.native import jit
 from finchlang.native.jit import compile_residual
 from finchlang.source import FinchError
 from finchlang.types import (
@@ -193,3 +196,22 @@ def test_interrupt_in_nested_loops() -> None:
         before = h.copy()
         assert interrupt_soon(compile_residual(checked(make())), [h], []) < 1.0
         np.testing.assert_array_equal(h, before)
+
+
+def test_an_interrupt_in_llvms_passes_leaves_nothing_to_the_collector() -> None:
+    """Which may free a module after what it is in, and crash."""
+
+    def interrupted(*_: object) -> None:
+        error = KeyboardInterrupt()
+        error.cycle = error  # type: ignore[attr-defined]
+        raise error
+
+    def work(report: Callable[[str], None]) -> None:
+        jit._run = interrupted
+        for _ in range(10):
+            with pytest.raises(KeyboardInterrupt):
+                jit.machine_code("define void @f() {\n  ret void\n}\n")
+            gc.collect()
+
+    ended = in_child(work)
+    assert ended, f"{ended.fault}\n{ended.said}"
