@@ -172,7 +172,10 @@ class _Function(Apart):
         if not has_else and is_cheap(statement.then):
             self.emit_moves(statement)
             return
-        self.choose(self.value(statement.condition), then, otherwise if has_else else end)
+        condition = statement.condition
+        is_whole = isinstance(condition, ir.Op) and condition.name == "or"
+        after = otherwise if has_else else end
+        self.choose(self.value(condition), then, after, is_whole=is_whole)
         self.start(then)
         self.emit_code(statement.then)
         self.jump(end)

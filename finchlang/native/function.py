@@ -23,7 +23,7 @@ from finchlang.host.ir import (
 from finchlang.host.walk import arrays, everything, is_heavy, walk
 from finchlang.native.abi import Layout, layout_of
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
-from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
+from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, UNPREDICTABLE, Module
 from finchlang.source import Bug
 from finchlang.types import Bool, Int64, Type
 
@@ -110,9 +110,23 @@ class FunctionText(ABC):
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def choose(self, condition: str, then: str, otherwise: str, cold: bool = False) -> None:
-        """Branch; `cold` says that `then` is unlikely."""
-        weights = f", !prof {UNLIKELY}" if cold else ""
+    def choose(
+        self,
+        condition: str,
+        then: str,
+        otherwise: str,
+        cold: bool = False,
+        is_whole: bool = False,
+    ) -> None:
+        """Branch; `cold` says that `then` is unlikely, `is_whole` that the condition `a | b` is easier to
+        predict than its parts: where steppers meet it is true nearly always, but a or b by chance."""
+        weights = (
+            f", !prof {UNLIKELY}"
+            if cold
+            else f", !unpredictable {UNPREDICTABLE}"
+            if is_whole
+            else ""
+        )
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
     def start(self, label: str) -> None:

@@ -10,6 +10,7 @@ from finchlang.native.target import has_masks
 
 #: The names of the metadata that do not depend on the residual: first weights (cold, hot).
 UNLIKELY, INVARIANT, TBAA_ROOT, TBAA_SLOTS = "!0", "!1", "!2", "!4"
+UNPREDICTABLE = "!1"  # which asks for no more than an empty list, either
 METADATA = [
     '!0 = !{!"branch_weights", i32 1, i32 4000}',
     "!1 = !{}",
