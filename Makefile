@@ -1,10 +1,12 @@
-# The common jobs. `make run` and `make test` set everything up by themselves; they need Python 3.11
-# or newer (with venv) and nothing else.
+# The common jobs. `make run` and `make test` set everything up by themselves, each what it needs; they
+# need Python 3.11 or newer (with venv) and nothing else.
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 PYTEST_ARGS ?=
+SLOW := prompt_terminal.py depth.py agreement.py compile_growth.py
 
 # The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
 works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \
@@ -12,15 +14,20 @@ works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11
 PYTHON ?= $(or $(call works,python3),$(call works,python3.13),$(call works,python3.12),\
             $(call works,python3.11))
 
-.PHONY: run test lint contract check bench bench-quick format clean
+.PHONY: run test quick lint contract check bench bench-quick format clean
 .DEFAULT_GOAL := run
 
-run: $(INSTALLED)  ## the main job: run a program
+run: $(READY)  ## the main job: run a program
 	$(BIN)/finch run examples/spmv.finch
 
 # On all cores, of which `PYTEST_ARGS="-n 0"` takes one; unbuffered, so that a log shows how far it is.
 test: $(INSTALLED)  ## the whole suite
 	$(BIN)/python -u -m pytest -n logical --dist worksteal $(PYTEST_ARGS)
+
+# Of each test one in a hundred of its parameters, and none that take long.
+quick: $(INSTALLED)  ## a part of the suite, in about a minute
+	TEST_SAMPLE=100 AGREEMENT_CASES=2 $(BIN)/python -m pytest -q -n logical --dist worksteal \
+	    $(addprefix --ignore=tests/test_,$(SLOW)) $(PYTEST_ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -47,8 +54,12 @@ clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml
+$(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "finchlang needs Python 3.11 or newer with venv" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(INSTALLED): $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@

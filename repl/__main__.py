@@ -11,6 +11,8 @@ from importlib import import_module
 from finchlang import __version__
 
 BANNER = f"finchlang {__version__}"
+#: what runs kernels, and the rules it goes by, if nothing is said
+ENGINE, RULES = "native", "all"
 #: the commands that take a file, with the other operands they have
 OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     **dict.fromkeys(
@@ -51,7 +53,8 @@ def parse(arguments: list[str]) -> Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
     name = options.file
-    if name is not None and not os.path.splitext(name)[1] and not os.path.exists(name):
+    is_word = name is not None and not os.path.splitext(name)[1]
+    if options.e is None and is_word and not os.path.exists(name):
         from difflib import get_close_matches
 
         near = get_close_matches(name, COMMANDS, 1)
@@ -119,7 +122,7 @@ def _add_engine(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         type=_engine,
-        default="native",
+        default=ENGINE,
         help="what runs kernels: native, residual, interpret or denote (%(default)s)",
     )
 
@@ -137,7 +140,7 @@ def _add_rules(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rules",
         type=_rules,
-        default="all",
+        default=RULES,
         help="`all`, or `paper` without derived rules; `all-Break` leaves one out (%(default)s)",
     )
 
@@ -146,6 +149,8 @@ def _add_rules(parser: ArgumentParser) -> None:
 
 
 def _engine(text: str) -> str:
+    if text == ENGINE:
+        return text
     from finchlang.agreement import SEMANTICS
 
     if text not in SEMANTICS:
@@ -154,7 +159,7 @@ def _engine(text: str) -> str:
 
 
 def _rules(text: str) -> str:
-    if text == "all":
+    if text == RULES:
         return text
     from finchlang.rules import table
     from finchlang.source import FinchError

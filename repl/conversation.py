@@ -34,6 +34,11 @@ class Conversation:
                 self._session = self._make_session(self)
             return self._session
 
+    def load(self) -> None:
+        """Do what the first input would else wait for."""
+        assert self.session is not None
+        self.run("", "<input>")
+
     def run(self, text: str, name: str) -> None:
         """Run statements, each when those before it have, and show the value of each, unless it has none
         or a semicolon follows. Nothing runs unless all of it parses. Raises FinchError."""

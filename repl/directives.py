@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -48,8 +49,11 @@ def _help(conversation: Conversation, name: str) -> None:
     name = name.strip("`").removesuffix("()")
     session, known = conversation.session, words()
     entry = next((known[n] for n in (name, f":{name}", f"@{name}") if n in known), None)
+    section = [e for e in entries() if e.section.lower() == name.lower()]
     if not name:
         page(overview())
+    elif section:
+        page("\n".join(line for e in section for line in told(e)))
     elif name in session:
         write(f"`{name}` is a variable: {described(session[name])}\n")
     elif entry is None:
@@ -65,7 +69,7 @@ def overview() -> str:
     sections: dict[str, list[str]] = {}
     for entry in entries():
         sections.setdefault(entry.section, []).extend(dict.fromkeys(entry.names))
-    lines = ["`?WORD` says how a word is written, what it is, and shows an example.", ""]
+    lines = ["?sqrt tells of a word,", "?levels of a section.", ""]
     for section, names in sections.items():
         lines.append(section)
         line = "   "
@@ -82,7 +86,14 @@ def text_of(entry: Entry) -> str:
     """An entry as `:help` shows it: its example as if it had been typed."""
     example = [PROMPT + entry.example.replace("\n", "\n" + " " * len(PROMPT))]
     shown = [] if entry.output is None else [entry.output]
-    return "\n".join([", ".join(entry.signatures), f"    {entry.text}", "", *example, *shown])
+    return "\n".join([*told(entry), "", *example, *shown])
+
+
+def told(entry: Entry) -> list[str]:
+    """How the words of an entry are written, and what they are, in lines that fit the screen."""
+    width = screen()[0]
+    said = textwrap.fill(entry.text, width, initial_indent="    ", subsequent_indent="    ")
+    return [textwrap.fill(", ".join(entry.signatures), width), said]
 
 
 # --------------------------------------------------------------------------------- the variables

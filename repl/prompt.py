@@ -17,11 +17,11 @@ def converse(conversation: Conversation, banner: str) -> int:
     Enter runs what is typed, or goes on to the next line while a block or bracket is open.
     Ctrl-C drops what is typed, or stops what runs; Ctrl-D on an empty line leaves.
     """
-    # the language takes longer to start than the prompt, where it has the time until Enter
-    Thread(target=lambda: conversation.session).start()
     from .terminal import asking
 
-    ask = asking(conversation)
+    # the language takes longer to start than the prompt, and has the time until Enter
+    loading = Thread(target=conversation.load)
+    ask = asking(conversation, loading.start)
     if banner:
         print(banner)
     while True:

@@ -26,15 +26,16 @@ INDENT = "    "
 _CLOSES = re.compile(r"\s*(end|else|elseif)\b")
 
 
-def asking(conversation: Conversation) -> Callable[[], str]:
+def asking(conversation: Conversation, begin: Callable[[], object]) -> Callable[[], str]:
     """A function that asks for one complete input at the terminal (Ctrl-C: KeyboardInterrupt,
-    Ctrl-D: EOFError)."""
+    Ctrl-D: EOFError). `begin` is called once the prompt is there."""
     if is_dumb_terminal():
+        begin()
         return ask_plainly
     line: PromptSession[str] = PromptSession(
         message=[("class:prompt", PROMPT)],
         prompt_continuation=[("class:prompt.continued", CONTINUED)],
-        multiline=Condition(lambda: is_open(get_app().current_buffer.text)),
+        multiline=True,  # `enter` tells when it ends
         history=history(),
         enable_history_search=True,
         enable_open_in_editor=True,
@@ -47,6 +48,12 @@ def asking(conversation: Conversation) -> Callable[[], str]:
         complete_while_typing=False,
         key_bindings=keys(),
     )
+
+    def begun(_: object) -> None:
+        line.app.after_render -= begun
+        begin()
+
+    line.app.after_render += begun
 
     def ask() -> str:
         line.editing_mode = EditingMode.VI if conversation.has_vi_keys else EditingMode.EMACS

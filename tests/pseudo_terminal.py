@@ -16,6 +16,8 @@ from types import TracebackType
 
 #: what moves the cursor, sets colours and modes: no text
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[=>()][B0]?|[\x00\x07\x08]")
+#: a line that is taken away, as the one that tells of progress
+ERASED = re.compile(r"[^\n]*\r\x1b\[K")
 PATIENCE = 60.0
 
 
@@ -76,7 +78,8 @@ class PseudoTerminal:
 
     @property
     def screen(self) -> str:
-        return ESCAPES.sub("", self.raw).replace("\r", "")
+        kept = ERASED.sub("", self.raw)
+        return ESCAPES.sub("", kept).replace("\r", "")
 
     def wait(self, pattern: str, seconds: float = PATIENCE) -> str:
         """Wait for a text, and forget all up to its end; gives what was printed up to there."""

@@ -14,7 +14,7 @@ import pytest
 import finchlang
 from finchlang import agreement, session
 from finchlang.agreement import SEMANTICS as ENGINES
-from finchlang.repl.__main__ import main
+from finchlang.repl.__main__ import COMMANDS, main
 from finchlang.rules.table import RULES
 from finchlang.source import Bug, FinchError
 from finchlang.text.parse import parse_script
@@ -84,6 +84,54 @@ def test_arguments_reach_the_script(write, capsys) -> None:
 def test_arguments_that_look_like_options(write, capsys) -> None:
     assert main(["run", write("println(ARGS[1])"), "--", "--engine"]) == 0
     assert capsys.readouterr().out == "--engine\n"
+
+
+# ------------------------------------------------------------------------- without naming a command
+
+
+def test_a_file_alone_is_run(write, capsys) -> None:
+    path = write('#!/usr/bin/env finch\nprintln(ARGS[1], "+", ARGS[2])')
+    assert main([path, "-e", "--rules"]) == 0
+    assert capsys.readouterr().out == "-e+--rules\n"
+    assert main(["--engine", "interpret", path, "one", "two"]) == 0
+    assert capsys.readouterr().out == "one+two\n"
+
+
+def test_a_file_is_a_program(tmp_path: Path) -> None:
+    finch = tmp_path / "finch"
+    finch.write_text(f'#!/bin/sh\nexec {sys.executable} -m finchlang.repl "$@"\n')
+    program = tmp_path / "program"
+    program.write_text(f"#!{finch}\nprintln(6 * 7, ARGS[1])\n")
+    finch.chmod(0o755)
+    program.chmod(0o755)
+    assert subprocess.run([program, "x"], capture_output=True, text=True).stdout == "42x\n"
+
+
+def test_a_text_is_run_and_its_values_shown(capsys) -> None:
+    assert main(["-e", "x = 6; 7 * x"]) == 0
+    assert capsys.readouterr().out == "42\n"
+    assert main(["-e", "ARGS", "one", "two"]) == 0
+    assert capsys.readouterr().out == '["one", "two"]\n'
+    assert main(["-e", "1 +* 2"]) == 1
+    assert "<-e>:1:4: syntax error" in capsys.readouterr().err
+
+
+def test_what_is_neither_a_command_nor_a_file(capsys) -> None:
+    assert main(["nromalize"]) == 2
+    assert "did you mean `finch normalize`" in capsys.readouterr().err
+    assert main(["absent.finch"]) == 1
+    assert "cannot read absent.finch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))
+def test_shells_complete(shell: str, capsys) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(command in script for command in COMMANDS)
+    if shell == "bash":
+        ask = 'COMP_WORDS=(finch nor); COMP_CWORD=1; _finch; echo "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True)
+        assert done.stdout.split() == ["normalize"]
 
 
 # ----------------------------------------------------------------------------------------- errors

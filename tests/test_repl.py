@@ -93,7 +93,7 @@ def typed(monkeypatch):
                 raise item
             return item
 
-        monkeypatch.setattr(terminal, "asking", lambda talk: ask)
+        monkeypatch.setattr(terminal, "asking", lambda talk, begin: ask)
         return converse(talk, "banner")
 
     return conversation
@@ -143,7 +143,7 @@ def test_it_survives_a_bug(talk: Conversation, typed, capsys, monkeypatch) -> No
 def keys(talk: Conversation) -> Iterator:
     """A function that types keys at a real prompt without a screen; gives what it reads."""
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
-        ask = terminal.asking(talk)
+        ask = terminal.asking(talk, lambda: None)
 
         def press(text: str) -> str:
             pipe.send_text(text)
@@ -191,9 +191,9 @@ def test_what_was_typed_is_kept(monkeypatch, tmp_path: Path, talk: Conversation)
     monkeypatch.setenv("FINCH_HISTORY", str(path))
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text("x = 1234\r")
-        assert terminal.asking(talk)() == "x = 1234"
+        assert terminal.asking(talk, lambda: None)() == "x = 1234"
         pipe.send_text("\x1b[A\r")  # arrow up, in the next session
-        assert terminal.asking(talk)() == "x = 1234"
+        assert terminal.asking(talk, lambda: None)() == "x = 1234"
     assert "x = 1234" in path.read_text("utf-8")
 
 
@@ -202,7 +202,7 @@ def test_a_history_that_cannot_be_written(monkeypatch, tmp_path: Path, talk: Con
     monkeypatch.setenv("FINCH_HISTORY", str(tmp_path / "file" / "history"))
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text("x = 1\r")
-        assert terminal.asking(talk)() == "x = 1"
+        assert terminal.asking(talk, lambda: None)() == "x = 1"
 
 
 # ------------------------------------------------------------------------------------------- look
