@@ -170,7 +170,8 @@ def _binary(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     if rng.random() < 0.5:
         args.reverse()
     kinds = "".join(np.result_type(arg.numpy).kind for arg in args)
-    names = BITS if "f" not in kinds else ARITHMETIC
+    has_bits = np.result_type(*(arg.numpy for arg in args)).kind != "f"  # Int8 with UInt64 has none
+    names = BITS if has_bits else ARITHMETIC
     # the standard has no arithmetic of Bools, and logic of nothing else
     is_logical = rng.random() < 0.8 if kinds == "bb" else rng.random() < 0.1
     name = rng.choice(LOGICAL + BITS * (kinds == "bb") if is_logical else ARITHMETIC + names)
