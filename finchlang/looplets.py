@@ -140,7 +140,10 @@ class Jumper(Steps):
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks(Jumper):
     """A jumper over blocks, each with a looplet nest of its own, which is entered once: no other
-    stride cuts a block, since where another jumper leads this one stays a jumper."""
+    stride cuts a block, since where another jumper leads this one stays a jumper. `lookup` has what is
+    at each coordinate, if that can be looked up."""
+
+    lookup: Node | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,7 +241,7 @@ def rebuild(
         case AcceptRun(accept):
             return AcceptRun(lambda host, a, b: payload(accept(host, down(a), down(b))))
         case Steps(seek, stride, current, _, last, positions, regions, first):
-            return replace(
+            new = replace(
                 looplet,
                 seek=None if seek is None else lambda host, i: seek(host, down(i)),
                 stride=lambda host: up(stride(host)),
@@ -248,6 +251,9 @@ def rebuild(
                 regions=regions and _stored(regions, inside, payload, up, down),
                 first=up(first),
             )
+            if isinstance(new, Blocks) and new.lookup is not None:
+                return replace(new, lookup=rebuild(new.lookup, inside, payload, up, down))
+            return new
     return looplet
 
 
@@ -339,6 +345,8 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
             return rest
         case Shift(body, delta):
             return inside(shifted(body, delta))
+        case Blocks(lookup=Lookup() as found):
+            return inside(found)
         case Steps(seek):
 
             def find(host: Host) -> tuple[Node, None]:

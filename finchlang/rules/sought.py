@@ -1,5 +1,5 @@
-"""The derived rule Sought: an operand without a say in where there is something to do is searched
-there, and not walked through."""
+"""The derived rules Sought and Located: an operand without a say in where there is something to do is
+searched there, or looked up, and not walked through."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from finchlang.host.fold import FALSE, compare
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Choice, Lookup, Stepper, Steps
-from finchlang.rules.context import bounded, find_looplets, put
-from finchlang.rules.derived import skips_gaps
+from finchlang.looplets import Blocks, Choice, Lookup, Stepper, Steps
+from finchlang.rules.context import bounded, find_all, find_looplets, put
+from finchlang.rules.derived import is_point, skips_gaps
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.pieces import MANY
 from finchlang.syntax import Node
@@ -35,6 +35,25 @@ def sought(machine: Machine, term: Node, state: State) -> Step | None:
     if len(others) == len(found) or not others or not all(map(_is_searched, others)):
         return None
     return put(term, {id(x): _lookup(state.host, x) for x in others}), state
+
+
+@rule("Located", is_derived=True)
+def located(machine: Machine, term: Node, state: State) -> Step | None:
+    """loop(i, extent(a, b), E[access(steps, i), access(blocks, i)]) →
+    loop(i, extent(a, b), E[access(steps, i), access(lookup(seek, body), i)])
+
+    where between the entries of `steps` nothing is left to do. Relies on: what the blocks have can be
+    looked up in any order."""
+    if is_point(term):
+        return None
+    found = find_all(term, Steps)
+    blocks = [x for x in found if isinstance(x, Blocks) and x.lookup is not None]
+    leaders = [(x, x.positions or x.regions) for x in found if x not in blocks]
+    if not blocks or not any(
+        known and skips_gaps(machine, term, x, known, state) for x, known in leaders
+    ):
+        return None
+    return put(term, {id(x): x.lookup for x in blocks if x.lookup}), state
 
 
 def _is_searched(x: Steps) -> bool:

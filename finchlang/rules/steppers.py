@@ -25,7 +25,7 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
     ⟨loop(i, extent(c + 1, b), E[jumper(seek, body, next)...]), s'⟩
 
     The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2). Blocks stay
-    jumpers: they are not cut."""
+    jumpers, since they are not cut, and in a block others may lead."""
     (first, last), host, jumpers = E.region, state.host, E.holes
 
     def region(start: Expr) -> Expr:
@@ -36,8 +36,11 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
         stop = host.let(lesser(last, farthest), "stop", lower=start)
 
         def lead(k: int) -> None:
+            is_block = isinstance(jumpers[k], Blocks)  # in which others may lead
             followers = [
-                j if isinstance(j, Blocks) else Stepper(*(getattr(j, f) for f in _STEPS))
+                j
+                if is_block or isinstance(j, Blocks)
+                else Stepper(*(getattr(j, f) for f in _STEPS))
                 for j in jumpers
             ]
             bodies = [*followers[:k], set_end(jumpers[k].body(host), strides[k])]

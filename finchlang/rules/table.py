@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     together.together,
     regions.sequence,
     breaks.early_break,
+    sought.located,
     sought.sought,
     leapfrog.leapfrog,
     derived.positions,

@@ -86,6 +86,12 @@ class Broadcast(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
+    def located(self, in_a_row: bool) -> int:
+        within, behind = self.body.located(in_a_row), self.order - self.added
+        if within < behind:
+            return within
+        return behind if in_a_row else within + 1
+
     def rest(self, payload: Node) -> Node:
         if isinstance(payload, (Literal, Value)):
             return payload

@@ -358,8 +358,9 @@ class TensorLike(Node):
         size = self.sizes()[-1 - back]
         return None if size is None else (ONE, size)
 
-    def dense_modes(self) -> int:
-        """How many of the last dimensions have a position for each of their places, in order."""
+    def located(self, in_a_row: bool) -> int:
+        """How many of the last dimensions are looked up, by default; or `in_a_row`, with their places at
+        one position after the other."""
         return 0
 
     def uniform(self, value: Node) -> Node:
@@ -414,7 +415,7 @@ class Fiber(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.level.fill
 
-    def dense_modes(self) -> int:
+    def located(self, in_a_row: bool) -> int:
         return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
 
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:

@@ -69,9 +69,9 @@ class Collapse(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
-    def dense_modes(self) -> int:
-        within = self.body.dense_modes()
-        return within - 1 if within > self.order - self.collapsed + 1 else 0
+    def located(self, in_a_row: bool) -> int:
+        within, behind = self.body.located(in_a_row), self.order - self.collapsed
+        return within - 1 if within > behind + 1 else min(within, behind)
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         mode = self.order - back
@@ -111,8 +111,8 @@ class Collapse(TensorLike):
             found = self.resolve(payload).unfurl(host, None, mode, protocol)
             return set_end(found, inner)
 
-        product = Product(inner, outer, within)
-        if mode == UPDATE or protocol == "follow" or self.body.dense_modes() > 1:
+        product = Product(inner, outer, within, self.body.located(False) > 1)
+        if mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
             return product.follow(nest)
         return product.of(nest)
 
@@ -127,11 +127,12 @@ def _check_product(host: Host, inner: Expr, outer: Expr, call: Call) -> None:
 @dataclass(frozen=True)
 class Product:
     """What makes nests over an outer mode, of size `count`, ones over both: `within(host, payload)` is
-    the nest over the inner mode, of `size`, of a payload."""
+    the nest over the inner mode, of `size`, of a payload. `is_located` if all are lookups."""
 
     size: Expr
     count: Expr
     within: Callable[[Host, Node], Node]
+    is_located: bool
 
     def above(self, k: Expr) -> Expr:
         """The outer coordinate of coordinate k."""
@@ -192,6 +193,7 @@ class Product:
 
     def _steps(self, steps: Steps) -> Blocks:
         seek, last, known = steps.seek, steps.last, steps.positions or steps.regions
+        found = steps.lookup if isinstance(steps, Blocks) else None
         if seek is None:
             raise Bug("a product of a stepper that has been sought already")
 
@@ -211,6 +213,7 @@ class Product:
             last=None if last is None else self.up_to(last),
             regions=None if known is None else self._regions(known, region),
             first=add(self.before(steps.first), 1),
+            lookup=self.follow(found) if self.is_located and found is not None else None,
         )
 
     def _regions(self, known: Stored, region: Any) -> Regions | None:
@@ -245,6 +248,7 @@ class Product:
                 next=lambda host: host.set(cell, add(here(host), 1)),
                 last=self.up_to(self.count),
                 regions=Regions(ONE, add(self.count, 1), None, here, locate, region),
+                lookup=self.follow(Lookup(at)) if self.is_located else None,
             )
             return blocks, None
 

@@ -16,6 +16,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
 from finchlang.looplets import (
     AcceptRun,
+    Blocks,
     Jumper,
     Lookup,
     Phase,
@@ -144,8 +145,12 @@ class Slice:
                 ),
             )
 
+        found: dict[str, Any] = {}
+        if isinstance(steps, Blocks) and steps.lookup is not None:
+            found["lookup"] = self.of(steps.lookup)
         return replace(
             steps,
+            **found,
             seek=lambda host, i: seek(host, self.at(i)),
             stride=lambda host: self.reach(stride(host)),
             body=lambda host: self.of(set_end(steps.body(host), stride(host))),

@@ -49,6 +49,9 @@ class Nest(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
+    def located(self, in_a_row: bool) -> int:
+        return self.body.located(in_a_row)
+
     def uniform(self, value: Node) -> Node:
         return self.body.uniform(value)
 
@@ -99,8 +102,8 @@ class Split(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
-    def dense_modes(self) -> int:
-        within = self.body.dense_modes()
+    def located(self, in_a_row: bool) -> int:
+        within = self.body.located(in_a_row)
         return within + 1 if within > self.body.order - self.divided else within
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:

@@ -47,6 +47,9 @@ class Swizzle(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
+    def located(self, in_a_row: bool) -> int:
+        return 0 if in_a_row else self.order
+
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         def at(host: Host, i: Expr) -> Node:
             call = Call(self.call.op, (*self.call.args, Value(i)), span=self.call.span)

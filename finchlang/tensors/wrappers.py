@@ -113,11 +113,12 @@ class Wrapper(TensorLike):
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
 
-    def dense_modes(self) -> int:
-        """None by which a setting says something of a mode."""
+    def located(self, in_a_row: bool) -> int:
+        within = self.body.located(in_a_row)
+        if not (in_a_row or isinstance(self, Permissive)):
+            return within
         neutral = WRAPPERS[_name(self.call)].neutral
-        settings = reversed(self.call.args[1:])
-        return min(self.body.dense_modes(), len(list(takewhile(lambda s: s == neutral, settings))))
+        return min(within, len(list(takewhile(neutral.__eq__, reversed(self.call.args[1:])))))
 
     def around(self, inner: Node) -> Node:
         """The wrapper of the modes but the last, around `inner`."""
