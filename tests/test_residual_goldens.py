@@ -86,6 +86,7 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "s .= 0\nfor j = _, i = _\n    s[] += A[i, j] + B[i, j]\nend",
         {"A": NESTED, "B": NESTED, "s": Scalar(0.0)},
     ),
+    "Located": summed("collapse(slice(x, 1, 2:3), 1, 2)[i] * A[i]", x=np.eye(3, 2), A=LIST),
     "Sought": summed("A[i] / B[i]", A=LIST, B=OTHER),
     "Leapfrog": summed("A[gallop(i)] * B[gallop(i)]", A=LIST, B=OTHER),
     "Jumper": summed("A[gallop(i)]", A=LIST),
