@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 PYTEST_ARGS ?=
-SLOW := prompt_terminal.py depth.py agreement.py compile_growth.py
+SLOW := prompt_terminal.py agreement.py compile_growth.py depth.py leaving.py memory.py pretty.py
 
 # The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
 works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \

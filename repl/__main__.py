@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import REMAINDER, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import (
+    REMAINDER,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -71,7 +77,8 @@ def _parser() -> ArgumentParser:
         prog="finch",
         usage="finch [-i] [-e TEXT | FILE [ARGS ...]]\n       finch COMMAND ...",
         description="A language for sparse and structured tensors. Without a file: the prompt.",
-        epilog=f"Commands: {', '.join(COMMANDS)}; `finch COMMAND --help` says more.",
+        epilog="\n".join(["commands:", *(f"  {n:<11} {said_of(n)}" for n in COMMANDS)]),
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=BANNER)
     parser.add_argument("-e", metavar="TEXT", help="run a text and show its values")
@@ -86,9 +93,7 @@ def _parser() -> ArgumentParser:
 
 
 def _parser_of(command: str) -> ArgumentParser:
-    from finchlang.manual import words
-
-    parser = ArgumentParser(prog=f"finch {command}", description=words()[f"finch {command}"].text)
+    parser = ArgumentParser(prog=f"finch {command}", description=said_of(command))
     parser.set_defaults(command=command)
     if command == "completion":
         parser.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -116,6 +121,13 @@ def _parser_of(command: str) -> ArgumentParser:
         ):
             parser.add_argument(f"--{name}", action="store_true", help=what)
     return parser
+
+
+def said_of(command: str) -> str:
+    """What a command is for."""
+    from finchlang.manual import words
+
+    return words()[f"finch {command}"].text
 
 
 def _add_engine(parser: ArgumentParser) -> None:

@@ -51,10 +51,10 @@ class Conversation:
             value = self.session.execute(statement)
             span = statement.span
             assert span is not None
-            if value is None:
+            if value is None or value is NOTHING:
                 continue
             self.session.environment.set("ans", value)
-            if value is not NOTHING and not is_quiet(span):
+            if not is_quiet(span):
                 write(shown(value, *screen()) + "\n")
         if text:
             self.typed.append(text)

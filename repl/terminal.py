@@ -14,6 +14,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.utils import is_dumb_terminal
@@ -39,6 +40,7 @@ def asking(conversation: Conversation, begin: Callable[[], object]) -> Callable[
         history=history(),
         enable_history_search=True,
         enable_open_in_editor=True,
+        enable_suspend=True,
         tempfile_suffix=".finch",
         lexer=PygmentsLexer(FinchLexer),
         style=STYLE,
@@ -105,7 +107,20 @@ def keys() -> KeyBindings:
         close(event.current_buffer)
         new_line(event.current_buffer)
 
+    @bound.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(without_prompts(event.data))
+
     return bound
+
+
+def without_prompts(text: str) -> str:
+    """A paste; of one that begins with the prompt what was typed there, without what was answered."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if not lines[0].startswith(PROMPT):
+        return "\n".join(lines)
+    typed = [n for n in lines if n.startswith((PROMPT, CONTINUED, " " * len(PROMPT)))]
+    return "\n".join(line[len(PROMPT) :] for line in typed)
 
 
 def new_line(buffer: Buffer) -> None:

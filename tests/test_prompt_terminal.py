@@ -115,6 +115,12 @@ def test_a_paste_shows_each_value(line_end: str, prompt) -> None:
     prompt.type("\r", r"\n3\s+1\s+2\s+8\s")
 
 
+def test_a_paste_of_what_the_prompt_showed(prompt) -> None:
+    shown = "finch> for k = 1:2\n     |     println(10 * k)\n     | end\n10\n20\nfinch> 6 * 7\n42"
+    prompt.send(f"\x1b[200~{shown}\x1b[201~")
+    prompt.type("\r", r"\n10\s+20\s+42\s")
+
+
 def test_a_paste_without_brackets(prompt) -> None:
     prompt.type("for k = 1:2\r\n    println(k)\r\nend\r\n7 * 6\r\n", r"\n1\s+2\s(?s:.*)\n42\s")
 
