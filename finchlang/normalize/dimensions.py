@@ -15,7 +15,7 @@ from finchlang.normalize.context import (
     root,
     size_extent,
 )
-from finchlang.normalize.shifts import ZERO, is_same, plus, shifted, source
+from finchlang.normalize.shifts import ZERO, divided, is_same, plus, shifted, source, times
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -59,20 +59,21 @@ class LoopFacts:
     dimension: Dimension
     visible: frozenset[str]
     repeated: Dimension = field(default_factory=Dimension)
-    writes: list[Link] = field(default_factory=list)
+    writes: list[tuple[Declared, int, Node, Span | None, Node]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Declared:
     """One declaration. `user` are the dimensions written with it; `writers` the indices that write
-    each mode before the first freeze, with how far their extents are moved; `previous` is the
+    each mode before the first freeze, with how far their extents are moved and, in a split, by
+    which number they are multiplied; `previous` is the
     declaration before it, `time` its place
     among all that changes tensors."""
 
     name: str
     visible: frozenset[str]
     user: list[Dimension | None]
-    writers: list[list[tuple[LoopFacts, Node]]]
+    writers: list[list[tuple[LoopFacts, Node, Node]]]
     previous: Declared | None
     span: Span | None
     time: int
@@ -177,6 +178,8 @@ class Facts:
         self.change(name)
         self.repeat(target)
         declared = self.current.get(name)
+        if declared is not None and self.halves(target, declared):
+            return
         for index, found in self.bare_modes(target):
             if isinstance(found, Extent) or declared is None or declared.is_frozen:
                 self.meet(index, found)
@@ -186,14 +189,36 @@ class Facts:
                 self.meet(index, found)
             else:
                 loop = self.loops[index.name]
-                declared.writers[mode].append((loop, plus(ZERO, shift, -1)))
-                loop.writes.append((declared, mode, shift, index.span))
+                declared.writers[mode].append((loop, plus(ZERO, shift, -1), ONE))
+                loop.writes.append((declared, mode, shift, index.span, ONE))
+
+    def halves(self, target: Access, declared: Declared) -> bool:
+        """Whether `split(C, k, m)` is written, and so gives a declared tensor its size: the slow one of
+        the two indices runs over a part of it."""
+        tensor: Any = target.tensor
+        if not is_call(tensor, "split") or not isinstance(tensor.args[0], Variable):
+            return False
+        k, m, *rest = tensor.args[1:]
+        if declared.is_frozen or declared.user[k.value - 1] is not None or rest:
+            return False
+        for mode, index in enumerate(target.indices):
+            if not isinstance(index, Index) or index.name in self.single:
+                return False
+            loop = self.loops[index.name]
+            if mode == k.value - 1:
+                self.meet(index, Extent(ONE, m))
+                continue
+            inner = mode - (mode >= k.value)
+            count = m if mode == k.value else ONE
+            declared.writers[inner].append((loop, ZERO, count))
+            loop.writes.append((declared, inner, ZERO, index.span, count))
+        return True
 
     def declare(self, node: Declare, visible: frozenset[str]) -> None:
         name, order = node.tensor.name, self.context.level(node.tensor.name).order
         self.expression(node.init)
         user = [None if isinstance(d, Dimensionless) else self.source(d) for d in node.dims]
-        writers: list[list[tuple[LoopFacts, Node]]] = [[] for _ in range(order)]
+        writers: list[list[tuple[LoopFacts, Node, Node]]] = [[] for _ in range(order)]
         self.change(name)
         previous, user = self.current.get(name), user or [None] * order
         declared = Declared(name, visible, user, writers, previous, node.span, self.time)
@@ -244,8 +269,8 @@ class Resolve:
         parts = self.dimension(loop.dimension) or self.dimension(loop.repeated)
         if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
             parts = _distinct(
-                shifted(p, shift)
-                for d, mode, shift, span in loop.writes
+                _divided(shifted(p, shift), count)
+                for d, mode, shift, span, count in loop.writes
                 for p in self.kept(d, mode, span)
             )
         self.open.discard(loop)
@@ -272,7 +297,9 @@ class Resolve:
             parts = self.dimension(user)
         else:
             writers = declared.writers[mode]
-            parts = _distinct(_sized(shifted(p, by)) for w, by in writers for p in self.loop(w))
+            parts = _distinct(
+                _sized(shifted(p, by), count) for w, by, count in writers for p in self.loop(w)
+            )
         self.open.discard((declared, mode))
         return parts or self.kept(declared, mode, span)
 
@@ -292,6 +319,15 @@ def _distinct(parts: Iterable[Extent]) -> Parts:
     return tuple(found)
 
 
-def _sized(extent: Extent) -> Extent:
-    """The dimension of a tensor that is written over `extent`: always from 1."""
+def _sized(extent: Extent, count: Node) -> Extent:
+    """The dimension of a tensor that is written over `extent`, which is so many parts of it: always
+    from 1."""
+    if count != ONE:
+        return Extent(ONE, times(count, extent.stop), span=extent.span)
     return extent if extent.start == ONE else Extent(ONE, extent.stop, span=extent.span)
+
+
+def _divided(extent: Extent, number: Node) -> Extent:
+    if number == ONE:
+        return extent
+    return Extent(ONE, divided(extent.stop, number), span=extent.span)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from finchlang.normalize.context import Context, is_call, is_single, root
+from finchlang.normalize.shifts import MAPS, below
 from finchlang.source import FinchError
 from finchlang.syntax import (
     Access,
@@ -103,11 +104,11 @@ class _Order:
         return None
 
     def check(self, access: Access, loops: tuple[Loop, ...]) -> Fault | None:
-        outermost_first = _own_indices(access)[::-1][: self.modes]
+        outermost_first = self.own_indices(access)
         shown = self.context.shown(self.name)
         if self.first is None:
             self.first = access
-        elif _own_indices(self.first)[::-1][: self.modes] != outermost_first:
+        elif self.own_indices(self.first) != outermost_first or self.first.tensor != access.tensor:
             message = f"a second pass over `{shown}`"
             first = self.first.span
             if first is not None:
@@ -134,6 +135,22 @@ class _Order:
         else:
             message = f"`{shown}` is written across the order of its loops"
         return Fault(message, access, self.level)
+
+    def own_indices(self, access: Access) -> tuple[Node, ...]:
+        """The indices, from the outermost, of the modes that need an order: without the outer ones of
+        modes that `toeplitz` divides, whose loops repeat it as any other would."""
+        modes = [{mode} for mode in range(len(access.indices))]
+        tensor = access.tensor
+        while isinstance(tensor, Call):
+            if is_call(tensor, *MAPS):
+                outer = tensor.args[1].value if is_call(tensor, "toeplitz") else None  # type: ignore[attr-defined]
+                modes = [{n for m in ms if m != outer for n in below(tensor, m)} for ms in modes]
+            tensor = tensor.args[0]
+        least = self.level.order - self.modes
+        found = [
+            i for i, ms in zip(access.indices, modes, strict=True) if any(m >= least for m in ms)
+        ]
+        return tuple(found[::-1])
 
     def goes_down(self, tensor: Node) -> bool:
         """Whether a slice of a mode that needs an order has a step below 0, a literal."""
@@ -176,17 +193,6 @@ def _free_modes(level: Level) -> int:
         free = modes if part.takes_any_fiber else free
         modes += part.modes
     return free
-
-
-def _own_indices(access: Access) -> tuple[Node, ...]:
-    """The indices of the stored tensor's own modes: without the outer ones of modes that `toeplitz`
-    divides, whose loops repeat it as any other would."""
-    indices, tensor = list(access.indices), access.tensor
-    while isinstance(tensor, Call):
-        if is_call(tensor, "toeplitz"):
-            del indices[tensor.args[1].value]  # type: ignore[attr-defined]
-        tensor = tensor.args[0]
-    return tuple(indices)
 
 
 def is_repeated(loop: Loop, context: Context) -> bool:

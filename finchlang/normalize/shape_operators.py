@@ -22,7 +22,7 @@ from finchlang.normalize.shaped import (
     split,
     window,
 )
-from finchlang.normalize.shifts import plus
+from finchlang.normalize.shifts import plus, times
 from finchlang.source import FinchError
 from finchlang.syntax import Access, Call, Extent, Formula, Index, Literal, Node
 
@@ -70,15 +70,16 @@ def _reshaped(t: Shaped, first: int, last: int, sizes: list[Node], given: Argume
     t = _flat(t, given, first + 1, t.order - last)
     whole = t.size(first + 1)
     others = [n for n in sizes if n != Literal(-1)]
-    count = reduce(lambda a, b: call("*", a, b), others) if others else ONE
+    count = reduce(times, others) if others else ONE
     if len(others) < len(sizes) > 1:
         rest = call("div", whole, call("max", count, ONE))
         sizes = [rest if n == Literal(-1) else n for n in sizes]
-        count = call("*", count, rest)
+        count = times(count, rest)
     if others:
         given.agree(whole, count)
-    for k, n in enumerate(sizes[:-1], first + 1):
-        t = split(t, k, n, False, given.span)
+    for k, n in enumerate(sizes[:-1]):
+        left = reduce(times, sizes[k + 1 :])
+        t = split(t, first + 1 + k, n, given.span, left)
     return t
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from finchlang.normalize.context import ONE, call
-from finchlang.normalize.shifts import size
+from finchlang.normalize.shifts import plus, size, times
 from finchlang.source import FinchError, Span
 from finchlang.syntax import NOTHING, Call, Dimensionless, Extent, Literal, Node
 from finchlang.text.print import pretty
@@ -131,12 +131,21 @@ def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     return Shaped(call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
 
 
-def split(t: Shaped, p: int, m: Node, is_slow_first: bool, span: Span | None) -> Shaped:
-    """Mode p as two, one of size m, which is fast, and the other way round."""
+def split(
+    t: Shaped,
+    p: int,
+    m: Node,
+    span: Span | None,
+    n: Node | None = None,
+    is_slow_first: bool = False,
+) -> Shaped:
+    """Mode p as two, one of size m, which is fast, and one of size n, or of what is left; with the slow
+    one first if `is_slow_first`."""
     t.size(p)
-    positive(m, "a split is by")
-    flag = (Literal(True),) if is_slow_first else ()
-    return Shaped(call("split", t.node, Literal(p), m, *flag, span=span), t.order + 1)
+    if n is None:
+        positive(m, "a split is by")
+    last = [Literal(True)] if is_slow_first else [] if n is None else [n]
+    return Shaped(call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
 
 
 def broadcast(t: Shaped, p: int, n: Node, span: Span | None) -> Shaped:
@@ -196,7 +205,13 @@ def _collapse(given: Arguments) -> Shaped:
 def _split(given: Arguments) -> Shaped:
     t = given.tensor()
     p, m = given.mode(t.order), given.number()
-    return split(t, p, m, given.flag(), given.span)
+    if not given.left or type(getattr(given.left[0], "value", None)) is bool:
+        if not isinstance(m, Literal):
+            given.agree(m, call("max", m, ONE))
+        return split(t, p, m, given.span, is_slow_first=given.flag())
+    n = given.number()
+    given.agree(t.size(p), times(m, n))
+    return split(t, p, m, given.span, n)
 
 
 def _broadcast(given: Arguments) -> Shaped:
@@ -206,7 +221,16 @@ def _broadcast(given: Arguments) -> Shaped:
 
 def _slice(given: Arguments) -> Shaped:
     t = given.tensor()
-    return window(t, given.mode(t.order), given.extent(), given.span)
+    p, part = given.mode(t.order), given.extent()
+    if isinstance(part, Extent) and part.step is None:  # `2:0` has no elements
+        before = plus(part.start, ONE, -1)
+        a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
+        if a is None or b is None:
+            stop: Node = part.stop if part.start == ONE else call("max", part.stop, before)
+        else:
+            stop = Literal(max(a, b))
+        part = Extent(part.start, stop, span=part.span)
+    return window(t, p, part, given.span)
 
 
 def _concat(given: Arguments) -> Shaped:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
+from finchlang.algebra import operator
 from finchlang.normalize.context import (
     ONE,
     PROTOCOLS,
@@ -31,9 +32,20 @@ from finchlang.normalize.shifts import (
     plus,
     size,
     terms,
+    times,
     total,
 )
-from finchlang.normalize.terms import Joined, Leaf, Part, Term, Terms, Wrapped, inner_terms, value
+from finchlang.normalize.terms import (
+    Joined,
+    Leaf,
+    Part,
+    Term,
+    Terms,
+    Wrapped,
+    inner_terms,
+    moved,
+    value,
+)
 from finchlang.normalize.types import annotate, type_of
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
@@ -56,7 +68,7 @@ from finchlang.syntax import (
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.text.print import pretty
-from finchlang.types import Type, promote
+from finchlang.types import Bool, Type, promote
 from finchlang.walk import accesses, block, map_children, mentions, replace, walk
 
 
@@ -193,12 +205,14 @@ class _Shapes(Terms):
             self.context.originals[new.name] = self.context.written(index.name)
         inner, outer = (Extent(ONE, n, span=index.span) for n in (found.fast, found.slow))
         if not isinstance(extent, Dimensionless):
-            self.agree(extent, Extent(ONE, call("*", found.fast, found.slow), span=index.span))
+            self.agree(extent, Extent(ONE, times(found.fast, found.slow), span=index.span))
         shown = self.context.written(index.name)
         what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
         self.context.decide("shapes", what)
         both = Loop(j, outer, Loop(i, inner, loop.body, span=span), span=span)
-        return self.statement(both, {**bound, index.name: Joined(i, j, found.fast)})
+        whole = times(found.fast, found.slow)
+        term = Joined(i, j, found.fast, found.slow, whole)
+        return self.statement(both, {**bound, index.name: term})
 
     def inside(self, body: Node, name: Index | Variable) -> Node:
         """The body of what binds a name, within the checks that need it."""
@@ -297,14 +311,18 @@ class _Shapes(Terms):
         """The element of a tensor at these terms."""
         if isinstance(tensor, Formula):
             self.agree_within(tensor, ts)
+            present = self.presence(tensor, ts, access)
             own = dict(zip((i.name for i in tensor.indices), ts, strict=True))
             outer, self.dropped = self.dropped, self.dropped + dropped
             found = self.expression(tensor.value, {**bound, **own})
             self.dropped = outer
-            return found
+            op = "&" if present and self.type(found) == Bool else "*"
+            return reduce(lambda e, p: call(op, p, e, span=access.span), present, found)
         if is_call(tensor, "concat"):
-            elements = [self.read(*part, dropped, access, bound) for part in self.parts(tensor, ts)]
-            return self.coalesced(elements, access.span)
+            elements = list[tuple[Node, Node | None]]()
+            for body, inner, end in self.parts(tensor, ts):
+                elements.append((self.read(body, inner, dropped, access, bound), end))
+            return self.chosen(elements, access.span)
         if isinstance(tensor, Variable) or mask_name(tensor):
             return self.around((tensor, ts, self.dropped + dropped), access)
         body, ts, more = self.through(tensor, ts)
@@ -313,7 +331,7 @@ class _Shapes(Terms):
     def places(self, tensor: Any, ts: list[Term], dropped: list) -> Iterator[Leaf]:
         """The tensors that are written at these terms, with theirs."""
         if is_call(tensor, "concat"):
-            for part, own in self.parts(tensor, ts):
+            for part, own, _ in self.parts(tensor, ts):
                 yield from self.places(part, own, dropped)
         elif isinstance(tensor, Variable):
             yield tensor, ts, dropped
@@ -321,32 +339,56 @@ class _Shapes(Terms):
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
 
-    def coalesced(self, elements: list[Node], span: Span | None) -> Node:
-        """The one of several elements that is not missing, in their common type."""
-        types = [self.type(e) for e in elements]
+    def presence(self, formula: Formula, ts: list[Term], access: Access) -> list[Node]:
+        """What is true, and missing out of range, for indices that may be out of range where the
+        expression is not missing by itself."""
+        found = list[Node]()
+        for mode, (index, t) in enumerate(zip(formula.indices, ts, strict=True)):
+            is_free = isinstance(t, Wrapped) and t.wrapper == "permissive" and not t.is_chosen
+            if is_free and index.name not in _needed(formula.value):
+                mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
+                found.append(self.around((mask, [t, ONE], []), access))
+        return found
+
+    def chosen(self, elements: list[tuple[Node, Node | None]], span: Span | None) -> Node:
+        """The one of several elements that is there, in their common type: each with the condition that
+        it is this one or one before it, where an index of a loop says so; else the others are missing."""
+        types = [self.type(e) for e, _ in elements]
         common = reduce(promote, [t for t in types if t is not None])
         converted = [
             e if t in (None, common) else call(common.name, e, span=span)
-            for e, t in zip(elements, types, strict=True)
+            for (e, _), t in zip(elements, types, strict=True)
         ]
-        return reduce(lambda a, b: call("coalesce", a, b, span=span), converted)
+        result = converted[-1]
+        for e, (_, is_up_to) in reversed(list(zip(converted, elements, strict=True))[:-1]):
+            if is_up_to is None:
+                result = call("coalesce", e, result, span=span)
+            else:
+                result = call("ifelse", is_up_to, e, result, span=span)
+        return result
 
-    def parts(self, tensor: Call, ts: list[Term]) -> Iterator[tuple[Node, list[Term]]]:
-        """The parts of `concat(p, A, B)`, each of them missing where the others are."""
+    def parts(self, tensor: Call, ts: list[Term]) -> Iterator[tuple[Node, list[Term], Node | None]]:
+        """The parts of `concat(p, A, B)`, each of them missing where the others are, and whether the
+        index is up to the end of this part, if there is an index of a loop to compare."""
         first, *tensors = tensor.args
         p: int = first.value - 1  # type: ignore[attr-defined]
         sizes = [self.size(part, p) for part in tensors]
         before: Node = ZERO
-        whole = reduce(plus, sizes)
+        whole, at = reduce(plus, sizes), moved(ts[p])
+        is_free = any(
+            isinstance(t, Wrapped) and t.wrapper == "permissive" for t in inner_terms(ts[p])
+        )
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
                 if mode != p and isinstance(t, Node) and not isinstance(t, Index):
                     a, b = self.size(tensors[0], mode), self.size(part, mode)
                     self.agree(Extent(ONE, a, span=tensor.span), Extent(ONE, b, span=part.span))
             reach = Extent(plus(ONE, before, -1), plus(whole, before, -1), span=tensor.span)
-            shown = Wrapped("permissive", Literal(True), Wrapped("window", reach, ts[p]))
-            yield part, [*ts[:p], shown, *ts[p + 1 :]]
+            inner, is_chosen = Wrapped("window", reach, ts[p]), at is not None and not is_free
+            shown = Wrapped("permissive", Literal(True), inner, is_chosen=is_chosen)
             before = plus(before, n)
+            is_up_to = at and call("<=", at[0], plus(before, at[1], -1), span=tensor.span)
+            yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
 
     def size(self, tensor: Node, mode: int) -> Node:
         """The size of a mode, from 0; for tensors that are declared, what their declarations say."""
@@ -373,6 +415,16 @@ class _Shapes(Terms):
             ]
             for other in found[1:] if not isinstance(t, Index) else ():
                 self.agree(found[0], other)
+
+
+def _needed(node: Node) -> set[str]:
+    """The indices for which an expression is missing where they are out of range."""
+    if isinstance(node, Access):
+        return {i.name for i in node.indices if isinstance(i, Index)}
+    row = operator(node.op) if isinstance(node, Call) else None
+    if row is None or row.lazy_missing:
+        return set()
+    return {name for arg in node.args for name in _needed(arg)}  # type: ignore[attr-defined]
 
 
 def _sized(pair: tuple[Node, Node]) -> set[str]:

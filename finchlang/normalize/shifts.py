@@ -67,6 +67,14 @@ def plus(a: Node, b: Node, sign: int = 1) -> Node:
     return total([*terms(a), *terms(b, sign)])
 
 
+def times(a: Node, b: Node) -> Node:
+    """a * b."""
+    m, n = _whole(a), _whole(b)
+    if m is not None and n is not None:
+        return Literal(m * n)
+    return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
+
+
 def is_same(a: Node, b: Node) -> bool:
     """Whether two extents, or two numbers, are the same, in whatever order they are summed."""
     if isinstance(a, Extent) and isinstance(b, Extent):
@@ -120,7 +128,7 @@ def source(tensor: Node, mode: int) -> Source:
         body, within = tensor.args[0], below(tensor, mode)
         if is_call(tensor, "collapse") and len(within) == 2:
             sizes: list[Any] = [size(body, m) for m in within]
-            return Extent(ONE, call("*", *sizes)) if all(sizes) else None
+            return Extent(ONE, times(*sizes)) if all(sizes) else None
         if mode in new_modes(tensor):
             return _new_extent(tensor, mode)
         return source(body, *within)
@@ -175,6 +183,8 @@ def _new_extent(tensor: Call, mode: int) -> Extent | None:
     body, p, number = tensor.args[:3]
     if is_call(tensor, "broadcast") or mode == fast_mode(tensor):
         return Extent(ONE, number)
+    if len(tensor.args) > 3 and tensor.args[3] != Literal(True):
+        return Extent(ONE, tensor.args[3])
     whole = size(body, p.value - 1)  # type: ignore[attr-defined]
     return None if whole is None else Extent(ONE, divided(whole, number))
 
@@ -186,6 +196,8 @@ def divided(whole: Node, number: Node) -> Node:
         left.remove(number)
         return left[0] if len(left) == 1 else call("*", *left)
     a, b = _whole(whole), _whole(number)
+    if b is None:  # that it is no less than 1 is checked
+        return call("div", whole, call("max", number, ONE))
     return Literal(a // b) if a is not None and b else call("div", whole, number)
 
 
@@ -230,6 +242,6 @@ def settings(tensor: Node, mode: int) -> Iterator[Node]:
         yield from settings(tensor.args[0], mode)
         return
     if is_call(tensor, "split", "broadcast") and mode in new_modes(tensor):
-        yield tensor.args[2]
+        yield from tensor.args[2:]
     for within in below(tensor, mode):
         yield from settings(tensor.args[0], within)

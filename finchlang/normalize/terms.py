@@ -9,7 +9,18 @@ from typing import Any
 
 from finchlang.normalize.context import ONE, call, is_call
 from finchlang.normalize.shaped import WHOLE
-from finchlang.normalize.shifts import MAPS, below, fast_mode, plus, size
+from finchlang.normalize.shifts import (
+    MAPS,
+    ZERO,
+    below,
+    divided,
+    fast_mode,
+    length,
+    plus,
+    shifted,
+    size,
+    times,
+)
 from finchlang.syntax import Access, Call, Extent, Index, Literal, Node
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.walk import replace
@@ -18,12 +29,13 @@ from finchlang.walk import replace
 @dataclass(frozen=True)
 class Wrapped:
     """The index of a mode of a tensor that a wrapper with a setting for each mode is around. `whole` is
-    the size that the mode must have."""
+    the size that the mode must have; a permissive one that `is_chosen` is read where it is in range."""
 
     wrapper: str
     setting: Node
     term: Term
     whole: Node | None = None
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,11 +55,12 @@ class Part:
 @dataclass(frozen=True)
 class Joined:
     """The index of a mode that is two, of which `first` is the fast one; `size` is its size, or None for
-    the sum of the two (`toeplitz`)."""
+    the sum of the two (`toeplitz`), and `rest` the size of the other one, if it is given."""
 
     first: Term
     second: Term
     size: Node | None
+    rest: Node | None = None
     whole: Node | None = None
 
 
@@ -65,7 +78,7 @@ def value(term: Term) -> Node:
     match term:
         case Wrapped("window", Extent(start, _, step), inner):
             past = plus(value(inner), ONE, -1)
-            return plus(start, past if step is None else call("*", past, step))
+            return plus(start, past if step is None else times(past, step))
         case Wrapped("offset", by, inner):
             return plus(value(inner), by)
         case Wrapped(_, _, inner):
@@ -77,8 +90,23 @@ def value(term: Term) -> Node:
             return plus(value(first), value(second))
         case Joined(first, second, size):
             assert size is not None
-            return plus(call("*", plus(value(second), ONE, -1), size), value(first))
+            return plus(times(plus(value(second), ONE, -1), size), value(first))
     return term
+
+
+def moved(term: Term) -> tuple[Index, Node] | None:
+    """The index i and the number c such that a term is i + c, if there are such."""
+    if isinstance(term, Index):
+        return term, ZERO
+    found = moved(term.term) if isinstance(term, Wrapped) else None
+    match term:
+        case Wrapped("window", Extent(start, _, None)) if found:
+            return found[0], plus(found[1], plus(start, ONE, -1))
+        case Wrapped("offset", by) if found:
+            return found[0], plus(found[1], by)
+        case Wrapped("permissive" | "protocolize"):
+            return found
+    return None
 
 
 def inner_terms(term: Term) -> Iterator[Term]:
@@ -144,16 +172,36 @@ class Terms:
             else:
                 pair = new[within[0]], t
                 first, second = pair if fast_mode(tensor) == mode - 1 else pair[::-1]
-                new[within[0]] = Joined(first, second, settings[1], self.size(body, within[0]))
+                rest = settings[2] if len(settings) > 2 and settings[2] != Literal(True) else None
+                whole = self.size(body, within[0])
+                new[within[0]] = Joined(first, second, settings[1], rest, whole)
         inner = [new[m] for m in sorted(new)]
         return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
 
     def is_free(self, n: Node, term: Term, others: list[Term]) -> bool:
         """Whether nothing more need be said of the index of a mode along which nothing changes."""
         if isinstance(term, Index):
-            self.claims.setdefault(term.name, []).append(Extent(ONE, n, span=term.span))
+            self.claim(term, Extent(ONE, n))
             return True
         return isinstance(term, Part) and _other(term) in others
+
+    def claim(self, term: Term, extent: Extent | None) -> None:
+        """Have the indices in a term run over what it goes through, which is `extent` if that is known."""
+        match term:
+            case Index() if extent is not None:
+                self.claims.setdefault(term.name, []).append(replace(extent, span=term.span))
+            case Part(inner, fast, slow):
+                self.claim(inner, Extent(ONE, times(fast, slow)))
+            case Joined(first, second, Node() as size, rest, whole):
+                self.claim(first, Extent(ONE, size))
+                rest = rest or (None if whole is None else divided(whole, size))
+                self.claim(second, None if rest is None else Extent(ONE, rest))
+            case Wrapped("window", Extent() as part, inner):
+                self.claim(inner, Extent(ONE, length(part)))
+            case Wrapped("offset", by, inner):
+                self.claim(inner, extent and shifted(extent, plus(ZERO, by, -1)))
+            case Wrapped(wrapper, _, inner):
+                self.claim(inner, None if wrapper == "permissive" else extent)
 
     # ------------------------------------------------------------------ the operators around a tensor
 
@@ -173,10 +221,15 @@ class Terms:
                 tensor = self.made(t.wrapper, tensor, *settings)
             elif isinstance(t, Joined):
                 ts[k : k + 1] = [t.first, t.second]
-                name, rest = ("toeplitz", ()) if t.size is None else ("split", (t.size,))
-                tensor = self.made(name, tensor, Literal(k + 1), *rest)
+                sizes = [n for n in (t.size, t.rest) if n is not None]
+                name = "split" if sizes else "toeplitz"
+                tensor = self.made(name, tensor, Literal(k + 1), *sizes)
             elif is_update:
-                ts[k] = value(t)
+                self.claim(t, None)
+                is_free = any(
+                    isinstance(n, Wrapped) and n.wrapper == "permissive" for n in inner_terms(t)
+                )
+                ts[k] = call("~", value(t)) if is_free else value(t)
             else:
                 tensor = self.collapse(tensor, ts, t, k)
         return replace(access, tensor=tensor, indices=tuple(ts))

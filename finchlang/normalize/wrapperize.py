@@ -243,7 +243,8 @@ class _Wrapperize:
             rest = ()
             if is_call(tensor, "split"):
                 pair.sort(key=lambda mode: mode != fast_mode(tensor))
-                rest = (self.expression(tensor.args[2], masks=False),)
+                sizes = [n for n in tensor.args[2:] if n != Literal(True)]
+                rest = tuple(self.expression(n, masks=False) for n in sizes)
             new[at : at + 1] = pair
         return replace(tensor, args=(inner, Literal(at + 1), *rest)), tuple(new)
 
