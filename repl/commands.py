@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ from .report import (
 if TYPE_CHECKING:
     from finchlang.session import Observer, Session
 
+#: those that print by `write` alone, which takes the line that tells of progress away
+QUIET = ("run", "show", "diff")
 GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
 
 
@@ -52,7 +55,7 @@ def _status(options: Namespace) -> int:
     try:
         if options.command == "directly":
             return directly(options)
-        with watched():
+        with watched() if options.command in QUIET else nullcontext():
             return FUNCTIONS[options.command](options)
     except BrokenPipeError:
         raise
@@ -191,7 +194,7 @@ def diff(options: Namespace) -> int:
         tell(note)
     if comparison.agrees and comparison.errors:  # the program is wrong, and all say so
         raise comparison.errors[comparison.engines[-1]]
-    print(comparison.report)
+    write(comparison.report + "\n")
     return SUCCESS if comparison.agrees else USER_ERROR
 
 

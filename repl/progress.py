@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 #: seconds until something takes long
@@ -23,6 +24,7 @@ _DOINGS = (
 
 _started = 0.0
 _is_shown = False
+_is_line_free = True
 
 
 @contextmanager
@@ -31,10 +33,12 @@ def watched() -> Iterator[None]:
     scripts look for signals, and for nothing else."""
     global _started
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or sys.stderr is None or not sys.stderr.isatty():
+    streams = sys.stdout, sys.stderr
+    if not is_main or not all(stream is not None and stream.isatty() for stream in streams):
         yield
         return
     _started = time.monotonic()
+    printed("\n")
     before = signal.signal(signal.SIGALRM, _show)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE, PATIENCE)
     try:
@@ -52,10 +56,22 @@ def stop() -> None:
 
 def _show(number: int, frame: FrameType | None) -> None:
     global _is_shown
-    seconds = time.monotonic() - _started
-    sys.stderr.write(f"\r\033[K{_doing(frame)} ... {seconds:.1f} s, Ctrl-C stops it")
-    sys.stderr.flush()
-    _is_shown = True
+    if _is_line_free:
+        seconds = time.monotonic() - _started
+        _write(f"\r\033[K{_doing(frame)} ... {seconds:.1f} s, Ctrl-C stops it")
+        _is_shown = True
+
+
+def _write(text: str) -> None:
+    """At once, since the signal may come while the stream itself is being written to."""
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), text.encode())
+
+
+def printed(text: str) -> None:
+    """This was written to the terminal: what does not end its line keeps that for itself."""
+    global _is_line_free
+    _is_line_free = text.endswith("\n") if text else _is_line_free
 
 
 def _doing(frame: FrameType | None) -> str:
@@ -73,5 +89,4 @@ def clear() -> None:
     global _is_shown
     if _is_shown:
         _is_shown = False
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
+        _write("\r\033[K")

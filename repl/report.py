@@ -33,6 +33,7 @@ def write(text: str) -> None:
     if sys.stdout is None:  # it was closed before Python began
         raise FinchError("I/O", "standard output is closed")
     progress.clear()
+    progress.printed(text)
     try:
         sys.stdout.write(text)
     except BrokenPipeError:

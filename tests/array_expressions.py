@@ -50,7 +50,7 @@ class Pair:
     ours: Any
     numpy: Any
     text: str
-    standard: Any
+    standard: Any = None
 
     @property
     def is_wide(self) -> bool:

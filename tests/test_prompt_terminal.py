@@ -153,6 +153,15 @@ def test_progress_is_told(prompt) -> None:
     prompt.type(CTRL_C, "interrupted")
 
 
+def test_progress_leaves_what_is_printed(start, tmp_path: Path) -> None:
+    (tmp_path / "loop.finch").write_text('println("one")\nprint("two")\nwhile true; end\n')
+    run = start("loop.finch")
+    run.wait("one")
+    time.sleep(2)
+    run.send(CTRL_C)
+    assert "running" not in run.wait("interrupted") and run.ended() == 130
+
+
 def test_errors_in_colours_and_without(start) -> None:
     prompt = start()
     prompt.wait("finch> ")
