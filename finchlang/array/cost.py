@@ -192,7 +192,7 @@ def candidates(nest: Nest) -> list[Candidate]:
 def _is_found(read: Read) -> bool:
     """Whether entries can be looked up in any order."""
     levels = [level.is_dense or isinstance(level, SparseList) for _, level in read.levels()]
-    return all(levels) and len(read.own) == len(read.indices)
+    return all(levels) and len(read.own) == len(read.indices) and not read.is_reshaped
 
 
 def dense_levels(nest: Nest, stored: Sequence[Index]) -> list[bool]:

@@ -22,6 +22,7 @@ from finchlang.array.expression import (
     View,
 )
 from finchlang.array.nest import EVERYWHERE, Nest, Read, Space
+from finchlang.array.paths import ONE, accessed, goes_beyond, is_path, loops_of
 from finchlang.array.plan import Plan, nest_of, planned
 from finchlang.array.spaces import space_of
 from finchlang.array.values import identity_of, op_node, values_of
@@ -43,10 +44,9 @@ from finchlang.syntax import (
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
-from finchlang.types import Type
+from finchlang.types import Int64, Type
 from finchlang.walk import accesses, rewrite_bottom_up
 
-ONE = Literal(1)
 #: a larger expression than of so many nodes is not written twice
 SHARED = 16
 #: names of the loops' indices, by the modes of what they go over
@@ -79,6 +79,7 @@ class _Loops:
     get their extents from them."""
 
     reads: list[Read] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
     covered: set[Node] = field(default_factory=set)
 
 
@@ -114,11 +115,17 @@ class Lowering:
         return LOWERINGS[type(node)](self, node, indices)
 
     def read(self, name: str, format: Any, indices: tuple[Node, ...]) -> Node:
-        """An access of a tensor of the kernel."""
-        own, stored = tuple(map(_loop_index, indices)), self.expected.get(name, float("inf"))
-        self._loops.reads.append(Read(format, own, stored, name))
-        self._loops.covered |= {index for index in indices if isinstance(index, Index)}
-        return Access(Variable(name), indices)
+        """An access of a tensor of the kernel, its fill where that has no such place."""
+        own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
+        found = accessed(Variable(name), indices)
+        self._loops.reads.append(Read(format, own, self.expected.get(name, float("inf")), name))
+        self._loops.accesses.append(found)
+        if isinstance(found.tensor, Variable):
+            self._loops.covered |= {index for index in indices if isinstance(index, Index)}
+        if not any(map(goes_beyond, indices)):
+            return found
+        level = format.level if isinstance(format, Swizzled) else format
+        return Call(op_node("coalesce"), (found, plain(level.fill)))
 
     def read_leaf(self, node: Leaf, indices: tuple[Node, ...]) -> Node:
         """An access of an operand."""
@@ -134,12 +141,14 @@ class Lowering:
     def number(self, node: Expression, k: int = 0) -> Variable:
         """The name of one of a node's numbers."""
         name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
-        self.types[name] = node.values.type
+        self.types[name] = node.values.type if isinstance(node, Number) else Int64
         return Variable(name)
 
     def size(self, node: Expression, mode: int) -> Variable:
         """The name of one of a node's sizes."""
-        return Variable(self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}"))
+        name = self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}")
+        self.types[name] = Int64
+        return Variable(name)
 
     # ------------------------------------------------------------------------------- statements
 
@@ -163,9 +172,10 @@ class Lowering:
         extents = dict(zip(own, arg.shape, strict=True))
         others = tuple([own[k] for k in reduced])
         reads = tuple(self._loops.reads)
+        read_at = dict(zip(self._loops.accesses, reads, strict=True)).get
         space: Space | Read = EVERYWHERE  # a dense result is stored everywhere
         if values.is_fill:
-            space = space_of(value, lambda access: _read_at(access, reads), self.types.__getitem__)
+            space = space_of(value, read_at, self.types.__getitem__)
         nest = Nest(kept, others, values, reads, extents, space)
         plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
         order, format = plan.order, self.given.get(self.number_of(node)) or plan.format
@@ -173,7 +183,7 @@ class Lowering:
         if order:
             self.decisions.append(f"loops of {name}: {plan.told}")
         self.expected[name] = Counts(nest).stored(kept)
-        value = self.arranged(value, plan, reads)
+        value = self.arranged(value, plan, read_at)
         body: Node = Assign(Access(Variable(name), kept), op, value)
         for index in reversed(order):
             body = Loop(index, self._extent(arg, own.index(index), index), body)
@@ -182,12 +192,14 @@ class Lowering:
         self._loops = outer
         return name
 
-    def arranged(self, value: Node, plan: Plan, reads: tuple[Read, ...]) -> Node:
+    def arranged(
+        self, value: Node, plan: Plan, read_at: Callable[[Access], Read | None]
+    ) -> Node:
         """An expression with copies of the sparse operands that are stored in another order than that of
         the loops, but for those that are looked up, and with protocols."""
         found = list(accesses(value))
         for access in dict.fromkeys(found):
-            read = _read_at(access, reads)
+            read = read_at(access)
             if read is None or not read.is_sparse or len(read.own) < len(access.indices):
                 continue
             if access.indices != read.indices:  # a part
@@ -283,12 +295,6 @@ class Lowering:
         return tuple([n for n in numbers if _is_dense(self.tensors[n][1])])
 
 
-def _loop_index(node: Node) -> Node:
-    """The index of a loop that an index is a slice of, or itself."""
-    is_slice = isinstance(node, Call) and isinstance(node.op, Extent)
-    return _loop_index(node.args[0]) if is_slice else node  # type: ignore[attr-defined]
-
-
 def _is_dense(format: Level | Swizzled) -> bool:
     level = format.level if isinstance(format, Swizzled) else format
     return all([part.is_leaf or part.is_dense for part in level.levels()])
@@ -306,11 +312,6 @@ def entries_of(value: Any) -> float:
 
 def _with(node: Node, old: Node, new: Node) -> Node:
     return rewrite_bottom_up(lambda n: new if n == old else n, node)
-
-
-def _read_at(access: Access, reads: tuple[Read, ...]) -> Read | None:
-    name, indices = getattr(access.tensor, "name", ""), tuple(map(_loop_index, access.indices))
-    return next((r for r in reads if r.name == name and r.indices == indices), None)
 
 
 def _by(protocol: str | None, index: Node) -> Node:

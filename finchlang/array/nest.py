@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from finchlang.array.paths import is_path, loops_of
 from finchlang.array.values import Values
 from finchlang.syntax import Index, Node
 from finchlang.tensors.level import Level, Swizzled
@@ -22,7 +23,8 @@ class Read:
     name: str = ""
 
     def levels(self) -> list[tuple[Node, Level]]:
-        """The index of each mode with the level that has it, the outermost first."""
+        """The index of each mode with the level that has it, the outermost first; of a mode that is
+        several here those, of modes that are one here that with each."""
         format = self.format
         modes = list(range(len(self.indices)))
         if isinstance(format, Swizzled):
@@ -30,8 +32,13 @@ class Read:
         found: list[tuple[Node, Level]] = []
         for level in format.levels():
             for _ in range(level.modes):
-                found.append((self.indices[modes.pop()], level))
+                found += [(index, level) for index in loops_of(self.indices[modes.pop()])]
         return found
+
+    @cached_property
+    def is_reshaped(self) -> bool:
+        """Whether its modes are others than those of the loops."""
+        return any(map(is_path, self.indices))
 
     @cached_property
     def is_sparse(self) -> bool:
@@ -50,7 +57,8 @@ class Read:
     @cached_property
     def own(self) -> list[Index]:
         """The loops' indices among those of its modes, the outermost first."""
-        return [index for index, _ in self.levels() if isinstance(index, Index)]
+        found = [index for index, _ in self.levels() if isinstance(index, Index)]
+        return list(dict.fromkeys(found)) if self.is_reshaped else found
 
 
 @dataclass(frozen=True)

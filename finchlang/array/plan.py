@@ -140,7 +140,7 @@ def _same_format(nest: Nest, stored: list[Index]) -> Level | None:
     for read in nest.reads:
         levels = read.levels()
         if any(not level.is_dense for _, level in levels):
-            if [index for index, _ in levels] != stored:
+            if [index for index, _ in levels] != stored or len(levels) != len(read.indices):
                 return None
             formats.append(read.format.level if isinstance(read.format, Swizzled) else read.format)
     plain = [_over(format, Element(Literal(0.0))) for format in formats]

@@ -1,13 +1,21 @@
-"""Functions that give the modes of an array another order or new ones: views, of which nothing is
-computed."""
+"""Functions that give the modes of an array another order, new ones or another shape: views, of which
+nothing is computed."""
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
-from finchlang.array.expression import Array, Expression, View
+import numpy as np
+
+from finchlang.array.expression import Array, Constant, Expression, Leaf, View
+from finchlang.array.lower import Lowering, lowers
 from finchlang.array.operands import as_expression
+from finchlang.array.paths import ONE, divided, joined
 from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
+from finchlang.syntax import Node
 
 
 def permute_dims(x: Any, /, axes: Any = None) -> Array:
@@ -96,17 +104,104 @@ def broadcast_arrays(*arrays: Any) -> list[Array]:
     return [broadcast_to(x, shape) for x in arrays]
 
 
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
-    """Not supported but where axes of size 1 come and go. Raises TypeError."""
+# ----------------------------------------------------------------------------------------- reshape
+
+#: modes of the argument and modes of the result that are the same places, in row-major order
+Group = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Reshape(Expression):
+    """The argument's elements in row-major order as an array of another shape. Only the modes of a
+    `Group` change; those of size 1 come and go."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, arg: Expression, groups: tuple[Group, ...], shape: tuple[int, ...]):
+        self.args, self.groups, self.shape, self.values = (arg,), groups, shape, arg.values
+        self.static = Reshape, groups, len(shape)
+
+
+@lowers(Reshape)
+def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
+    (arg,) = node.args
+    own: list[Node] = [ONE] * len(arg.shape)
+    for modes, places in node.groups:
+        flat = joined([indices[k] for k in places], [to.size(node, k) for k in places])
+        parts = divided(flat, [to.size(arg, k) for k in modes])
+        for mode, index in zip(modes, parts, strict=True):
+            own[mode] = index
+    return to.value(arg, tuple(own))
+
+
+def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
+    """`arg` in another shape of as many places."""
+    if isinstance(arg, Reshape):
+        (arg,) = arg.args
+    if arg.shape == shape:
+        return arg
+    if 0 in shape:
+        return Constant(arg.values.fill, shape)
+    if isinstance(arg, Leaf) and isinstance(arg.value, np.ndarray):
+        with suppress(ValueError):  # its strides do not allow it
+            return as_expression(np.reshape(arg.value, shape, copy=False))
+    groups = _groups(arg.shape, shape)
+    if all([len(modes) == len(places) == 1 for modes, places in groups]):
+        found = {place: mode for (mode,), (place,) in groups}
+        return View(arg, tuple([found.get(k) for k in range(len(shape))]), shape)
+    return Reshape(arg, groups, shape)
+
+
+def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
+    """The fewest modes that must change together."""
+    modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
+    found: list[Group] = []
+    while modes:
+        m, n = old[modes[0]], new[places[0]]
+        first = second = 1
+        while m != n:
+            if m < n:
+                m, first = m * old[modes[first]], first + 1
+            else:
+                n, second = n * new[places[second]], second + 1
+        found.append((tuple(modes[:first]), tuple(places[:second])))
+        modes, places = modes[first:], places[second:]
+    return tuple(found)
+
+
+def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
+    """The elements in row-major order in another shape, one size of which may be -1: what is left. With
+    `order="F"` they are column-major. Nothing is copied before it is computed, but for `copy`."""
     arg = as_expression(x)
-    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
-    longer = [size for size in arg.shape if size != 1]
-    if -1 in wanted and [s for s in wanted if s not in (1, -1)] + [-1] in (
-        longer[:-1] + [-1],
-        [-1],
-    ):
-        wanted = tuple([longer[-1] if s == -1 and longer else abs(s) for s in wanted])
-    if [size for size in wanted if size != 1] != longer:
-        raise TypeError(f"reshape of {arg.shape} to {wanted} is not supported")
-    axes = iter([k for k, size in enumerate(arg.shape) if size != 1])
-    return Array(View(arg, tuple([None if size == 1 else next(axes) for size in wanted]), wanted))
+    if order not in ("C", "F", "A"):
+        raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
+    wanted = _wanted(arg.shape, (shape,) if hasattr(shape, "__index__") else tuple(shape))
+    if copy and isinstance(arg, Leaf):
+        arg = as_expression(deepcopy(arg.value))
+    if order == "F":
+        return permute_dims(Array(reshaped(permute_dims(Array(arg)).node, wanted[::-1])))
+    return Array(reshaped(arg, wanted))
+
+
+def _wanted(old: tuple[int, ...], shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape of as many places, in which what is -1 is found."""
+    try:
+        new = [size.__index__() for size in shape]
+    except AttributeError:
+        raise TypeError(f"sizes are integers, not {shape}") from None
+    if any([size < -1 for size in new]):
+        raise ValueError(f"reshape to {shape}: a size is not negative")
+    if new.count(-1) > 1:
+        raise ValueError(f"reshape to {shape}: only one size can be -1")
+    total = math.prod(old)
+    if -1 in new:
+        others = math.prod([size for size in new if size != -1])
+        new[new.index(-1)] = total // others if others else -1
+    if math.prod(new) != total or -1 in new:
+        message = f"an array of shape {old} has {total} elements, and is not reshaped to {shape}"
+        raise ValueError(message)
+    return tuple(new)
+
+
+def ravel(x: Any, /, order: str = "C") -> Array:
+    """All elements as a vector, in row-major order."""
+    return reshape(x, -1, order=order)

@@ -16,7 +16,7 @@ from finchlang.array.values import (
 )
 from finchlang.syntax import Access, Call, Literal, Node, Variable
 from finchlang.tensors.element import typed_literal
-from finchlang.types import Int64, Type
+from finchlang.types import Bool, Int64, Type
 
 Found = tuple[Space | Read | None, Values]
 
@@ -30,7 +30,8 @@ def space_of(
         """The space, None of a constant, and what is known of the values."""
         if isinstance(node, Access):
             read = read_of(node)
-            assert read is not None
+            if read is None:  # a mask
+                return None, values_of_number(Bool)
             return read if read.is_sparse else EVERYWHERE, stored_of(read.format).values
         if isinstance(node, Literal) and literal_type(node) is not None:
             return None, values_of(typed_literal(node), True)
@@ -50,6 +51,8 @@ def _of_call(op: Node, parts: list[Found]) -> Space | Read | None:
     spaces = [space for space, _ in parts if space is not None]
     if len(spaces) < 2:
         return spaces[0] if spaces else None
+    if op == Variable("coalesce"):  # there is one of them in each place
+        return Space(tuple(spaces), True)
     deciding = []
     for at, (space, known) in enumerate(parts):
         if space is not None and known.is_fill:
