@@ -21,7 +21,8 @@ _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise
 #: methods that are functions of `finchlang.array` with the array as their first argument
 _METHODS = (
     *("sum", "prod", "min", "max", "any", "all", "mean", "var", "std", "argmin", "argmax"),
-    *("astype", "clip", "compute", "plan", "todense", "take", "reshape", "squeeze", "round"),
+    *("astype", "clip", "compute", "plan", "todense", "take", "squeeze", "round"),
+    *("ravel", "repeat", "diagonal", "swapaxes"),
 )
 _PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "size": "size_of", "device": "device_of"}
 #: those that `finchlang.array.interop` has, by their names in classes
@@ -35,7 +36,8 @@ _SPECIAL = {
         "__index__": "to_index",
     },
     **{"__complex__": "to_complex", "__len__": "length", "__iter__": "iterate"},
-    **{"__setitem__": "setitem", "transpose": "transposed"},
+    **{"__setitem__": "setitem", "transpose": "transposed", "reshape": "reshaped"},
+    "flatten": "flattened",
 }
 
 

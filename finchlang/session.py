@@ -6,8 +6,10 @@ import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from finchlang.denote.denotation import denote
 from finchlang.host.interface import Host
@@ -22,7 +24,13 @@ from finchlang.run.kernel import (
     Kernel,
     KernelAtSite,
 )
-from finchlang.run.resolved import masked, with_inferred, with_operations
+from finchlang.run.resolved import (
+    masked,
+    through_views,
+    with_inferred,
+    with_operations,
+    with_views,
+)
 from finchlang.run.trials import check_laws
 from finchlang.script.bindings import check_name, check_values, from_python
 from finchlang.script.check import Checker
@@ -30,6 +38,7 @@ from finchlang.script.closing import denoted
 from finchlang.script.environment import Environment
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.python_functions import from_callable
+from finchlang.script.views import Template
 from finchlang.source import FinchError, Note, Span
 from finchlang.syntax import KernelNode, Node, Yield
 from finchlang.tensors.level import Level
@@ -135,6 +144,7 @@ class Session:
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._evaluator.arrays = _array
         self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
+        self._seen_through: WeakKeyDictionary[CallSite, dict[Any, KernelNode]] = WeakKeyDictionary()
         self._alone: dict[str, CallSite] = {}  # nameless scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
@@ -213,6 +223,9 @@ class Session:
                     raise call_within_call()
                 with one_call_at_a_time:
                     arguments, formats = site.describe(environment)
+                    if Template in map(type, formats):
+                        site, environment = self._through_views(site, formats, environment)
+                        continue
                     if self.engine == "denote":
                         return self._denote(site, arguments, formats, environment)
                     found = site.find(formats)
@@ -234,6 +247,17 @@ class Session:
                     self._make_ready(found)
         except FinchError as error:
             raise error.at(site.node.span) from None
+
+    def _through_views(
+        self, site: CallSite, formats: Formats, environment: Environment
+    ) -> tuple[CallSite, Environment]:
+        """The site of the kernel on what views are made of, and the environment for it."""
+        named = site.named(formats).items()
+        views = {name: found for name, found in named if type(found) is Template}
+        key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
+        if key not in known:
+            known[key] = with_views(site.node, views)
+        return self._site(known[key]), through_views(site.node, views, environment)
 
     def _check_values(
         self, site: CallSite, arguments: list[Argument | None], environment: Environment
@@ -294,6 +318,12 @@ class Session:
             if value is not argument[VALUE]:
                 environment.set(name, value)
         return yielded(tuple(v.name for y in yields for v in y.names), environment)
+
+
+@lru_cache(1)
+def own_session() -> Session:
+    """The session that values of scripts are computed by which need a kernel."""
+    return Session()
 
 
 def _array(*args: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.script.show import SMALL, kind_of, show, size_text
+from finchlang.script.views import TensorView
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Int64, Pair, type_of_dtype
@@ -30,7 +31,7 @@ def screen() -> tuple[int, int]:
 
 def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
     """A value in at most so many lines; `⋮` and `…` stand for what is left out."""
-    if isinstance(value, (Tensor, SwizzledTensor)):
+    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
         if prod(value.shape) > SMALL:
             return f"{value!r} with {value.countstored()} stored entries"
         body = array(value.to_numpy(), columns, lines - 1, "")
@@ -47,7 +48,7 @@ def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
 
 def described(value: Any) -> str:
     """What a variable is bound to: of a tensor the size and format."""
-    if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
+    if isinstance(value, (Tensor, SwizzledTensor, Scalar, TensorView)):
         return repr(value)
     if as_tensor(value) is not None:
         return f"{kind_of(value)}, {type_of_dtype(value.dtype)}"

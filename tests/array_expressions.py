@@ -3,6 +3,7 @@ the standard: shapes, types, fills and formats."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ FORMATS = {
         *("SparseCOO{2}(%s)", "SparseList(Dense(%s))", "Dense(SparseRunList(%s))"),
     ),
     3: ("SparseCOO{3}(%s)", "Dense(SparseList(SparseList(%s)))", "Dense(Dense(Dense(%s)))"),
+    4: ("SparseCOO{4}(%s)", "Dense(Dense(Dense(Dense(%s))))"),
 }
 ANY = ("abs", "isnan", "isfinite", "logical_not")
 NUMBERS = ("negative", "square", "sign", "floor", "abs", "isnan", "isfinite")
@@ -62,9 +64,9 @@ class Pair:
         return np.asarray(self.numpy).dtype == bool
 
 
-def standard(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+def standard(function: Callable[..., Any] | None, *args: Any, **keywords: Any) -> Any:
     """What the standard's reference makes of arguments; None if it does not take them."""
-    if any(arg is None for arg in args):
+    if function is None or any(arg is None for arg in args):
         return None
     try:
         return function(*args, **keywords)
@@ -103,9 +105,10 @@ def expression(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     """A random expression of a shape."""
     if depth == 0:
         return leaf(rng, shape)
-    kind = rng.choice(
-        ("one", "two", "two", "two", "where", "reduce", "reduce", "permute", "slice", "product")
-    )
+    kinds = ("one", "two", "two", "two", "where", "reduce", "reduce", "permute", "slice", "product")
+    kind = rng.choice((*kinds, *["shape"] * 4) if isinstance(rng, WithShapes) else kinds)
+    if kind == "shape":
+        return _shape_function(rng, shape, depth)
     if kind == "two":
         return _binary(rng, shape, depth)
     if kind == "where":
@@ -137,7 +140,9 @@ def _called(name: str, args: list[Pair], *more: Any, **keywords: Any) -> Pair:
         expected = getattr(np, name)(*(arg.numpy for arg in args), *more, **keywords)
     ours = getattr(xp, name)(*(arg.ours for arg in args), *more, **keywords)
     with np.errstate(all="ignore"):
-        known = standard(getattr(strict, name), *(arg.standard for arg in args), *more, **keywords)
+        known = standard(
+            getattr(strict, name, None), *(arg.standard for arg in args), *more, **keywords
+        )
     return Pair(ours, expected, f"{name}({text})", known)
 
 
@@ -221,6 +226,93 @@ def _product(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
     if np.shape(a.numpy) != (*shape[:-1], inner):
         return a
     return _called("matmul", [a, b])
+
+
+class WithShapes(random.Random):
+    """A generator of random numbers, by which expressions have functions of shapes."""
+
+
+def _shape_function(rng: random.Random, shape: tuple[int, ...], depth: int) -> Pair:
+    """A function that changes shapes, of expressions, so that the result has this shape."""
+    order = len(shape)
+    if not order:
+        return _called("reshape", [expression(rng, (1,) * rng.randint(1, 2), depth - 1)], ())
+    axis = rng.randrange(order)
+    size, others = shape[axis], (shape[:axis], shape[axis + 1 :])
+
+    def along(own: int) -> tuple[int, ...]:
+        return (*others[0], own, *others[1])
+
+    def of(own: tuple[int, ...]) -> Pair:
+        found = expression(rng, own, depth - 1)
+        while np.shape(found.numpy) != own:
+            found = leaf(rng, own)
+        return found
+
+    kind = rng.choice(
+        ("reshape", "reshape", "concat", "concat", "stack", "roll", "repeat", "tile", "flip")
+        + ("tril", "triu", "diagonal", "expand", "squeeze", "kron", "moveaxis")
+    )
+    if kind == "reshape":
+        return _called("reshape", [of(_other_shape(rng, math.prod(shape)))], shape)
+    if kind == "concat" and size:
+        sizes = [rng.randint(0, size), 0]
+        sizes[1] = size - sizes[0]
+        if rng.random() < 0.3:
+            sizes[1:] = [sizes[1], 0] if rng.random() < 0.5 else [sizes[1] // 2, -(-sizes[1] // 2)]
+        return _joined(rng, "concat", [of(along(own)) for own in sizes], axis)
+    if kind == "stack" and size in (1, 2, 3):
+        rest = others[0] + others[1]
+        return _joined(rng, "stack", [of(rest) for _ in range(size)], axis)
+    if kind == "roll":
+        return _called("roll", [of(shape)], rng.randint(-4, 4), axis=rng.choice((axis, None)))
+    if kind in ("repeat", "tile") and size:
+        times = rng.choice([n for n in (1, 2, 3, 4) if size % n == 0])
+        part = of(along(size // times))
+        if kind == "repeat":
+            return _called("repeat", [part], times, axis=axis)
+        return _called("tile", [part], tuple(times if k == axis else 1 for k in range(order)))
+    if kind == "flip":
+        return _called("flip", [of(shape)], axis=axis)
+    if kind in ("tril", "triu") and order > 1:
+        return _called(kind, [of(shape)], k=rng.randint(-2, 2))
+    if kind == "diagonal" and order < 3:
+        larger = shape[-1] + rng.randint(0, 1), shape[-1]
+        return _called("diagonal", [of((*larger, *shape[:-1]))])
+    if kind == "expand":
+        arg = of(shape)
+        found = _called("expand_dims", [arg], axis=axis)
+        return _called("squeeze", [found], axis=axis)
+    if kind == "kron" and size and order < 3:
+        a = tuple(rng.choice([n for n in (1, 2, 3, 4) if s % n == 0] or [1]) for s in shape)
+        return _called("kron", [of(a), of(tuple(s // n for s, n in zip(shape, a, strict=True)))])
+    if kind == "moveaxis" and order > 1:
+        moved = of(tuple(np.moveaxis(np.empty(shape), axis, 0).shape))
+        return _called("moveaxis", [moved], 0, axis)
+    return _called("reshape", [of((math.prod(shape),))], shape)
+
+
+def _joined(rng: random.Random, name: str, parts: list[Pair], axis: int) -> Pair:
+    text = ", ".join(part.text for part in parts)
+    numpy = np.concatenate if name == "concat" else np.stack
+    types = {np.asarray(part.numpy).dtype.kind.replace("u", "i") for part in parts}
+    known = standard(
+        lambda *arrays: getattr(strict, name)(arrays, axis=axis),
+        *(part.standard if len(types) == 1 else None for part in parts),
+    )
+    ours = getattr(xp, name)([part.ours for part in parts], axis=axis)
+    expected = numpy([part.numpy for part in parts], axis=axis)
+    return Pair(ours, expected, f"{name}({text}; {axis})", known)
+
+
+def _other_shape(rng: random.Random, count: int) -> tuple[int, ...]:
+    """A random shape of so many places."""
+    found: list[int] = []
+    while len(found) < 2 and rng.random() < 0.6:
+        divisors = [n for n in range(1, 13) if count and count % n == 0] or [rng.randint(0, 2)]
+        found.append(rng.choice(divisors))
+        count = count // found[-1] if found[-1] else count
+    return (*found, count)
 
 
 def check(pair: Pair) -> bool:

@@ -160,6 +160,7 @@ from finchlang.array.shapes import (
     ravel,
     reshape,
     squeeze,
+    swapaxes,
     transpose,
 )
 
@@ -300,6 +301,7 @@ __all__ = [
     "subtract",
     "sum",
     "take",
+    "swapaxes",
     "tan",
     "tanh",
     "tensordot",

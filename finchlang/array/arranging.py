@@ -92,31 +92,49 @@ def _is_covered(node: Expression, axis: int | None) -> bool:
     return isinstance(node, (Leaf, Reduce))
 
 
+def _is_listed(node: Expression) -> bool:
+    """Whether parts of an operand are read at coordinates of a list, of which none may be missing."""
+    if isinstance(node, (Leaf, Reduce)):
+        return False
+    return isinstance(node, Part) and LISTED in node.kinds or any(map(_is_listed, node.args))
+
+
 @lowers(Concat)
 def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
     last = len(node.places)
     index, total = indices[node.axis], to.number(node, last)
-    found: Node | None = None
+    found: Node = plain(node.values.fill)
     for k in reversed(range(last)):
         part, place = node.args[k], node.places[k]
+        if _is_listed(part):
+            to.tensor(part)
         own = Beyond(index, to.number(node, k) if k else Literal(0), total)
         value = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
         if place is not None:
-            mark = accessed(Variable(to.operand(node.args[place])), (own,))
+            mark: Any = node.args[place]
+            mark = accessed(Variable(to.operand(mark)), (own,))
             is_here = Call(op_node("coalesce"), (mark, Literal(False)))
             found = Call(op_node("ifelse"), (is_here, value, found))
-        elif found is not None and isinstance(value, Call):
-            found = Call(value.op, (value.args[0], found))  # what is there in place of the fill
-        else:
+        elif k == last - 1:
             found = value
+        else:
+            assert isinstance(
+                value, Call
+            )  # where there is nothing the others are in place of the fill
+            found = Call(value.op, (value.args[0], found))
     return found
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+def _at_least_one(arrays: Any, name: str) -> list[Any]:
+    found = [*arrays]
+    if not found:
+        raise ValueError(f"{name} takes at least one array")
+    return found
+
+
+def concat(arrays: Any, /, axis: int | None = 0) -> Array:
     """Arrays one after the other along an axis, or all elements of them, with no axis."""
-    parts = operands(*arrays)
-    if not parts:
-        raise ValueError("concat takes at least one array")
+    parts = operands(*_at_least_one(arrays, "concat"))
     if axis is None:
         parts, axis = [reshaped(part, (_count(part),)) for part in parts], 0
     order = len(parts[0].shape)
@@ -181,21 +199,19 @@ def _within(op: str, x: Any, k: int) -> Array:
     return Array(apply("ifelse", Triangle(op, arg.shape, k.__index__()), arg, zero))
 
 
-def tril(x: Any, /, *, k: int = 0) -> Array:
+def tril(x: Any, /, k: int = 0) -> Array:
     """The elements up to the k-th diagonal above the main one of the last two axes, else 0."""
     return _within("<=", x, k)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Array:
+def triu(x: Any, /, k: int = 0) -> Array:
     """The elements from the k-th diagonal above the main one of the last two axes on, else 0."""
     return _within(">=", x, k)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+def stack(arrays: Any, /, axis: int = 0) -> Array:
     """Arrays of one shape one after the other along a new axis."""
-    parts = operands(*arrays)
-    if not parts:
-        raise ValueError("stack takes at least one array")
+    parts = operands(*_at_least_one(arrays, "stack"))
     order = len(parts[0].shape) + 1
     at = (normalized_axis(axis, order),)
     for part in parts:
@@ -269,7 +285,7 @@ def _leaves(item: Any) -> list[Any]:
     return [x for part in item for x in _leaves(part)] if isinstance(item, list) else [item]
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
+def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     """The elements moved towards higher coordinates along some axes, the last ones to the front; in
     row-major order with no axis."""
     arg = as_expression(x)
@@ -295,7 +311,7 @@ def _listed(value: Any) -> list[Any]:
     return [*value] if isinstance(value, (tuple, list)) else [value]
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     """Each part along an axis so many times, or as often as a list says; all elements with no axis."""
     arg = as_expression(x)
     if axis is None:

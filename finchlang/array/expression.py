@@ -93,8 +93,8 @@ class Constant(Expression):
     __slots__ = ()
 
     def __init__(self, literal: Literal, shape: tuple[int, ...] = ()):
-        self.values = self.static = values_of(literal, True)
-        self.shape, self.args = shape, ()
+        self.values, self.shape, self.args = values_of(literal, True), shape, ()
+        self.static = (self.values, len(shape)) if shape else self.values
 
 
 class Map(Expression):

@@ -137,6 +137,15 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     raise TypeError("arrays are not changed in place: `where` makes others")
 
 
+def reshaped(x: Any, *shape: Any, **keywords: Any) -> Any:
+    """`x.reshape(2, 3)`, `x.reshape((2, 3))`."""
+    return namespace.reshape(x, shape[0] if len(shape) == 1 else shape, **keywords)
+
+
+def flattened(x: Any, order: str = "C") -> Any:
+    return namespace.ravel(x, order)
+
+
 def transposed(x: Any, *axes: Any) -> Any:
     if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
         (axes,) = axes

@@ -192,9 +192,7 @@ class Lowering:
         self._loops = outer
         return name
 
-    def arranged(
-        self, value: Node, plan: Plan, read_at: Callable[[Access], Read | None]
-    ) -> Node:
+    def arranged(self, value: Node, plan: Plan, read_at: Callable[[Access], Read | None]) -> Node:
         """An expression with copies of the sparse operands that are stored in another order than that of
         the loops, but for those that are looked up, and with protocols."""
         found = list(accesses(value))

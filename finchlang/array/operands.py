@@ -13,6 +13,7 @@ from finchlang.array.expression import Array, Expression, Leaf, Number, converte
 from finchlang.array.promotion import promoted, type_of
 from finchlang.array.values import Stored, stored_of
 from finchlang.protocols import NotAnArray
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -53,6 +54,7 @@ _MAKERS: dict[type, Callable[[Any], Expression]] = {
     SwizzledTensor: _leaf_of_swizzled,
     np.ndarray: _leaf_of_array,
     Array: lambda value: value.node,
+    TensorView: lambda value: as_expression(value.materialized()),
 }
 
 

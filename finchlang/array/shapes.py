@@ -60,6 +60,14 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(x, axes)
 
 
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+    """Two axes exchanged."""
+    axes = [*range(len(x.shape))]
+    first, second = normalized_axis(axis1, len(axes)), normalized_axis(axis2, len(axes))
+    axes[first], axes[second] = second, first
+    return permute_dims(x, axes)
+
+
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """New axes of size 1 at these places of the result."""
     arg = as_expression(x)

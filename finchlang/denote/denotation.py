@@ -198,10 +198,11 @@ class Denotation(Places):
                 return env[name]
             case Access():
                 return self.read(node, env)
-            case Call(Variable("size"), (Variable() as tensor, Literal(k))):
+            case Call(Variable("size"), (Variable() | Call() as tensor, Literal(k))):
                 shape = [shapes.size(b) for b in self.bounds(tensor, env)]
                 if k not in range(1, len(shape) + 1):
-                    message = f"{tensor.name} has {len(shape)} dimensions, not {k}"
+                    name = getattr(tensor, "name", "the tensor")
+                    message = f"{name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
                 return number(shape[k - 1])
             case Call(op, args):

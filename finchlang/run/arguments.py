@@ -11,6 +11,7 @@ import numpy as np
 
 from finchlang.native.foreign import ordered_copies
 from finchlang.native.jit import address_finder
+from finchlang.script.views import TensorView
 from finchlang.source import Bug, FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.level import Swizzled
@@ -211,6 +212,7 @@ class _OfConverted(Kind):
 
 
 NUMBER, SCALAR, TENSOR, CONVERTED = Kind(), _OfScalar(), _OfTensor(), _OfConverted()
+VIEW = Kind()
 ARRAY, COPIED_ARRAY, MATRIX = _OfArray(), _OfCopiedArray(), _OfMatrix()
 
 
@@ -382,6 +384,7 @@ MAKERS = _Makers(
         SwizzledTensor: tensor_argument,
         Scalar: _scalar,
         MaskValue: lambda value: (value, value, (), (), (), value, 0, 0, NUMBER),
+        TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, VIEW),
     }
 )
 

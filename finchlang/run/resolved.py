@@ -23,8 +23,11 @@ from finchlang.run.arguments import (
     Argument,
     Kind,
 )
+from finchlang.script.environment import Environment, Scope
+from finchlang.script.views import Template, TensorView
 from finchlang.source import FinchError
 from finchlang.syntax import (
+    Access,
     Assign,
     Call,
     Declare,
@@ -36,6 +39,7 @@ from finchlang.syntax import (
     Loop,
     Node,
     Variable,
+    Yield,
 )
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
@@ -57,6 +61,64 @@ def masked(node: KernelNode, values: dict[str, Any]) -> KernelNode:
         return node
     calls: dict[Node, Node] = {Variable(name): mask.call for name, mask in masks.items()}
     return replace(node, program=substitute(node.program, calls))
+
+
+def with_views(node: KernelNode, templates: Mapping[str, Template]) -> KernelNode:
+    """The kernel with shape operators in the places of the names that are bound to views; their tensors
+    and numbers have the names of `names_within`. Raises FinchError "type" where a view is made anew."""
+    calls: dict[Node, Node] = {}
+    for name, template in templates.items():
+        own = zip(template.names, names_within(node, name, template), strict=True)
+        inner: dict[Node, Node] = {Variable(k): Variable(new) for k, new in own}
+        calls[Variable(name)] = substitute(template.call, inner)
+    for found in walk(node.program):
+        names = found.names if isinstance(found, Yield) else (getattr(found, "tensor", None),)
+        whole = [n for n in names if n in calls and not isinstance(found, Access)]
+        if whole:
+            message = (
+                f"`{whole[0].name}` is a view of other tensors: a kernel reads and updates these"
+            )
+            hint = f"make a tensor of it: `{whole[0].name} = copy({whole[0].name})`"
+            raise FinchError("type", message, whole[0].span, hint)
+    return KernelNode(substitute(node.program, calls), span=node.span)
+
+
+def names_within(node: KernelNode, name: str, template: Template) -> list[str]:
+    """The names that the tensors and numbers of a view have in a kernel, where it is bound to `name`."""
+    taken = {n.name for n in walk(node.program) if isinstance(n, (Index, Variable))}
+    found: list[str] = []
+    for own in template.names:
+        new = f"{name}_{own}"
+        while new in taken:
+            new += "_"
+        taken.add(new)
+        found.append(new)
+    return found
+
+
+def through_views(
+    node: KernelNode, templates: Mapping[str, Template], environment: Environment
+) -> Environment:
+    """An environment for such a kernel, in which what is written takes its place in the view."""
+    places: dict[str, tuple[TensorView, str]] = {}
+    for name, template in templates.items():
+        view = environment.get(name)
+        for own, new in zip(template.names, names_within(node, name, template), strict=True):
+            places[new] = view, own
+    return Environment(Scope(environment.scope, places), environment, _Places(places))
+
+
+class _Places(dict[str, Any]):
+    """The values of names that stand for tensors and numbers of views."""
+
+    def __init__(self, places: dict[str, tuple[TensorView, str]]):
+        super().__init__({name: view.values[own] for name, (view, own) in places.items()})
+        self.places = places
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        view, own = self.places[name]
+        view.values[own] = value
 
 
 def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelNode:

@@ -13,6 +13,7 @@ import numpy as np
 from finchlang.algebra import OPERATORS
 from finchlang.script.display import display_text
 from finchlang.script.files import fread, fwrite
+from finchlang.script.shaping import SHAPE_FUNCTIONS, shape_function
 from finchlang.script.show import joined, kind_of, size_text, text
 from finchlang.script.tensors import (
     construct_tensor,
@@ -37,6 +38,7 @@ from finchlang.script.values import (
     plain,
     whole,
 )
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING
 from finchlang.tensors.aligned import full_aligned
@@ -212,6 +214,8 @@ _add(
     lambda *args: level_or_scalar("Scalar", (), args),
 )
 _add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`", swizzled)
+for _usage, _what in SHAPE_FUNCTIONS.items():
+    _add(_usage, _what, shape_function(_usage))
 _add("size(A, k)", "the sizes of A as a tuple, or its k-th size", _size)
 _add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
 _add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
@@ -384,7 +388,9 @@ _add("isnothing(x)", "whether x is `nothing`", lambda x: x is NOTHING)
 _add(
     "typeof(x)",
     "the type of a number, the format of a tensor",
-    lambda x: x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar)) else element_type(x),
+    lambda x: (
+        x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar, TensorView)) else element_type(x)
+    ),
 )
 _add("any(A)", "whether an entry is true", lambda A: any(_bools(A)))
 _add("all(A)", "whether every entry is true", lambda A: all(_bools(A)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING
 from finchlang.tensors.adopted import is_scipy
@@ -34,7 +35,7 @@ def kind_of(value: Any) -> str:
         return names[type(value)]
     if isinstance(value, np.ndarray) or is_scipy(value):
         return f"an array of size {size_text(value.shape)}"
-    if isinstance(value, (Tensor, SwizzledTensor)):
+    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
         return f"a tensor of size {size_text(value.shape)}"
     if isinstance(value, Scalar):
         return "a Scalar"
@@ -64,7 +65,7 @@ def show(value: Any, depth: int = 0) -> str:
     """A value as the prompt prints it: tensors with what they hold if they are small."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-    if isinstance(value, (Tensor, SwizzledTensor)):
+    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
         if math.prod(value.shape) <= SMALL:
             return f"{value!r}\n{_array(value.to_numpy())}"
         return f"{value!r} with {value.countstored()} stored entries"
@@ -92,7 +93,7 @@ def text(value: Any, depth: int = 0) -> str:
         return f"[{_entries(value, depth)}]"
     if isinstance(value, np.ndarray):
         return _array(value)
-    if isinstance(value, (Tensor, SwizzledTensor)):
+    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
         return show(value)
     return str(value)
 

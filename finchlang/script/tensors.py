@@ -10,6 +10,7 @@ import numpy as np
 
 from finchlang.script.show import kind_of, size_text
 from finchlang.script.values import dense, is_array, plain, whole
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.aligned import aligned_copy
@@ -42,9 +43,17 @@ def construct_tensor(*args: Any) -> Tensor:
             return copy_of(tensor_of(format))
         message = f"the first argument of Tensor is a format, not {kind_of(format)}"
         raise FinchError("type", message, hint="Tensor(Dense(Element(0.0)), 3)")
+    if len(rest) == 1 and isinstance(rest[0], TensorView) and _is_made_of(rest[0], format):
+        return rest[0].materialized(format)
     if len(rest) == 1 and as_tensor(rest[0]) is not None:
         return convert(format, tensor_of(rest[0]))
     return Tensor(format, *(whole(size, "a size") for size in rest))
+
+
+def _is_made_of(view: TensorView, format: Level) -> bool:
+    """Whether a kernel can make a tensor of a view, so that it needs no other before."""
+    can_hold = can_store(view.format.element_type, format.element_type)
+    return isinstance(format.leaf, Element) and can_hold and format.order == view.order
 
 
 def tensor_of(value: Any) -> Any:
@@ -98,6 +107,8 @@ def _same(a: Any, b: Any) -> bool:
 
 def copy_of(value: Any) -> Any:
     """A copy of an array, tensor or Scalar; other values are themselves."""
+    if isinstance(value, TensorView):
+        return value.materialized()
     if isinstance(value, np.ndarray):
         return value.copy(order="K")
     if isinstance(value, SwizzledTensor):

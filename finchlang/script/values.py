@@ -16,6 +16,7 @@ from finchlang.host.evaluate import as_function
 from finchlang.host.ir import Var
 from finchlang.properties import NO_RESULT
 from finchlang.script.show import check_depth, joined, kind_of, size_text, text
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING
 from finchlang.tensors.adopted import is_scipy
@@ -104,7 +105,7 @@ def held(scalar: Scalar) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor)) or is_scipy(value)
+    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor, TensorView)) or is_scipy(value)
 
 
 def dense(value: Any) -> np.ndarray:

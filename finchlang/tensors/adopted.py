@@ -33,6 +33,8 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     """
     if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
         return value
+    if hasattr(type(value), "materialized"):  # a view of scripts
+        return value.materialized()
     if isinstance(value, np.ma.MaskedArray):
         hint = "x.filled(0.0) gives the masked entries a value"
         raise FinchError(
