@@ -42,10 +42,8 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     assert [n for n in names if n in PRIORITY] == list(PRIORITY)
     assert names.index("Jumper") < names.index("StepperSeek")  # Looplets'23 section 6.2
     rest = "Break Block Define Sieve Assign Declare Freeze Thaw Variable Extent Shift Jumper "
-    rest += (
-        "Terms Union Overlap Pieces Together Sought Leapfrog Positions Regions Rest Initialisation "
-    )
-    rest += "CommonSize DeadWorkspace Copy"
+    rest += "Terms Union Overlap Pieces Together Located Sought Leapfrog Positions Regions Rest "
+    rest += "Initialisation CommonSize DeadWorkspace Copy"
     assert set(names) - set(PRIORITY) == set(rest.split())
 
 
@@ -58,6 +56,7 @@ def test_the_paper_table_has_no_derived_rules() -> None:
             "Overlap",
             "Pieces",
             "Together",
+            "Located",
             "Sought",
             "Leapfrog",
             "Positions",
