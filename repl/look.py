@@ -72,8 +72,6 @@ STYLE = Style.from_dict(
         for name, look in {
             "prompt": "bold green",
             "prompt.continued": "grey",
-            "matching-bracket.cursor": "bold underline",
-            "matching-bracket.other": "bold underline",
             "pygments.comment": "grey",
             "pygments.keyword": "violet",
             "pygments.keyword.pseudo": "bold violet",

@@ -9,6 +9,8 @@ from .progress import watched
 from .report import report
 
 LEAVE = ("exit", "quit")
+#: what other prompts take for that
+ALSO_LEAVE = (*(f":{word}" for word in LEAVE), ":q")
 
 
 def converse(conversation: Conversation, banner: str) -> int:
@@ -46,11 +48,11 @@ def answer(conversation: Conversation, text: str) -> None:
     word, _, rest = text.partition(" ")
     name = word.removesuffix("()")
     is_own = name in conversation.session
+    if text in ALSO_LEAVE or (name in LEAVE and not rest and not is_own):
+        raise EOFError
     if text.startswith((":", "?")) or (name == "help" and not is_own):
         from .directives import obey
 
         obey(conversation, text if text[0] in ":?" else f":help {rest}")
-    elif name in LEAVE and not rest and not is_own:
-        raise EOFError
     else:
         conversation.run(text, "<input>")

@@ -86,6 +86,21 @@ def test_arguments_that_look_like_options(write, capsys) -> None:
     assert capsys.readouterr().out == "--engine\n"
 
 
+@pytest.mark.parametrize(
+    "what",
+    (
+        "from finchlang.repl.__main__ import main; main(['--version'])",
+        "from finchlang.repl.__main__ import parse; parse([])",
+        "import finchlang.repl.commands, finchlang.repl.terminal",
+    ),
+)
+def test_what_must_be_quick_imports_little(what: str) -> None:
+    """The version, and the prompt before it is there: the language takes half a second."""
+    ask = "import sys; print(*{'numpy', 'lark', 'llvmlite'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", f"{what}; {ask}"], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "", done
+
+
 # ------------------------------------------------------------------------- without naming a command
 
 

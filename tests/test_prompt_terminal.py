@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,18 @@ def test_values_ans_and_leaving(prompt) -> None:
     prompt.type("ans + 1\r", r"\n43\s")
     prompt.type("ans; # quiet\rans + 1\r", r"\n44\s")
     prompt.send("exit\r")
+    assert prompt.ended() == 0
+
+
+def test_brackets_are_matched(prompt) -> None:
+    prompt.send(f"(1 + 2){LEFT}")
+    while not re.search(r"48;5;\d+m\((.|\n)*48;5;\d+m\)", prompt.raw):
+        assert prompt.read(10), prompt.raw
+
+
+@pytest.mark.parametrize("word", ("quit", "exit()", ":q", ":quit"))
+def test_words_that_leave(word: str, prompt) -> None:
+    prompt.send(f"{word}\r")
     assert prompt.ended() == 0
 
 
