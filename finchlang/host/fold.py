@@ -117,8 +117,8 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
         other, less = split_sum(last)
         if base is other and base is not None:
             return Const(shift - less, Int64)
-        if isinstance(last, Op) and last.name == "sub" and last.args[0] == ZERO:
-            return op("add", first, last.args[1])
+        if isinstance(last, Op) and last.name == "sub" and isinstance(last.args[0], Const):
+            return op("sub", op("add", first, last.args[1]), last.args[0])  # a - (c - b)
         if shift != less and base is not None and other is not None:
             return op("add", op("sub", base, other), Const(shift - less, Int64))
     if name == "add":
@@ -137,8 +137,8 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
         for one, behind in ((first, last), (last, first)):  # (a - b) + b
             if isinstance(one, Op) and one.name == "sub" and one.args[1] is behind:
                 return one.args[0]
-            if isinstance(one, Op) and one.name == "sub" and one.args[0] == ZERO:
-                return op("sub", behind, one.args[1])
+            if isinstance(one, Op) and one.name == "sub" and isinstance(one.args[0], Const):
+                return op("add", op("sub", behind, one.args[1]), one.args[0])  # (c - b) + a
     if name == "mul":
         for one, other in ((first, last), (last, first)):
             if isinstance(one, Const) and one.value in (0, 1):

@@ -303,8 +303,14 @@ class _Wrapperize:
 
 
 def _as_neighbours(inner: Node, order: list[int], p: int, q: int) -> tuple[Node, list[int]]:
-    """`inner`, with the modes `order`, such that mode p stands right before mode q: by a swizzle if need
-    be."""
+    """`inner`, with the modes `order`, such that mode p stands right before mode q: a mode that is
+    broadcast is put there; all others by a swizzle if need be."""
+    if is_call(inner, "broadcast") and order[added := _added(inner)] in (p, q):
+        rest = [*order[:added], *order[added + 1 :]]
+        at = rest.index(q) if order[added] == p else rest.index(p) + 1
+        rest.insert(at, order[added])
+        body, _, size = inner.args  # type: ignore[attr-defined]
+        return replace(inner, args=(body, Literal(at + 1), size)), rest
     places = list(range(len(order)))
     places.remove(order.index(p))
     places.insert(places.index(order.index(q)), order.index(p))
@@ -312,6 +318,11 @@ def _as_neighbours(inner: Node, order: list[int], p: int, q: int) -> tuple[Node,
         return inner, order
     settings = (Literal(places.index(k) + 1) for k in range(len(order)))
     return call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
+
+
+def _added(broadcast: Any) -> int:
+    """The mode that is broadcast, from 0."""
+    return int(broadcast.args[1].value) - 1
 
 
 _MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}

@@ -8,7 +8,7 @@ from typing import Any
 from finchlang.algebra import literal_type, operator
 from finchlang.host.checks import fail_unless
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Const, Expr, Op, Var
 from finchlang.properties import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError
@@ -118,7 +118,15 @@ def _whole(node: Node, state: State) -> Expr:
             "the arguments of masks and wrappers are integers that are known before their loops"
         )
         raise FinchError("type", message, node.span)
-    return state.host.let(cast(expr, Int64), "n")
+    whole = cast(expr, Int64)
+    return whole if _is_sum(whole) else state.host.let(whole, "n")
+
+
+def _is_sum(expr: Expr) -> bool:
+    """Whether it is a number, or made of sums alone, which meet what is added to them later."""
+    return isinstance(expr, (Var, Const)) or (
+        isinstance(expr, Op) and expr.name in ("add", "sub") and all(map(_is_sum, expr.args))
+    )
 
 
 def _whole_fiber(tensor: Node, state: State) -> Fiber:
