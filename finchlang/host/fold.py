@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.host.evaluate import apply
-from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op
+from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op, Var
 from finchlang.source import Bug, FinchError
 from finchlang.types import Bool, Int64, PairType, Type, pair_of, type_of_value
 
@@ -143,6 +143,19 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
         for one, other in ((first, last), (last, first)):
             if isinstance(one, Const) and one.value in (0, 1):
                 return one if one.value == 0 else other
+    return _quotient(first, last) if name == "idiv" else None
+
+
+def _quotient(dividend: Expr, size: Expr) -> Expr | None:
+    """a * m, a * m + m or a * m + m - 1 divided by m, which is not 0; None of all else."""
+    if isinstance(dividend, Var) and dividend.definition is not None:
+        dividend = dividend.definition
+    base, shift = split_sum(dividend)
+    if isinstance(base, Op) and base.name == "add" and base.args[1] is size and shift in (0, -1):
+        found = _quotient(base.args[0], size)
+        return found if found is None or shift else op("add", found, 1)
+    if isinstance(dividend, Op) and dividend.name == "mul" and size in dividend.args:
+        return dividend.args[dividend.args[0] is size]
     return None
 
 

@@ -75,8 +75,8 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
 
     def once(loop: Loop, q: Expr) -> None:
         begin, behind, body = known.region(host, q)
-        begin = begin if is_whole else greater(start, begin)
-        behind = behind if end is None else lesser(stop, behind)
+        begin = begin if is_whole else greater(begin, start)
+        behind = behind if end is None else lesser(behind, stop)
         inside = Context(loop, (steps,)).over(begin, behind)[body]
         machine.tell("Loop", lambda: (loop, inside), begin)
         run = partial(machine.run, inside, state)
@@ -84,7 +84,9 @@ def regions(machine: Machine, term: Node, state: State) -> Step | None:
         run() if end is None else if_not_empty(host, begin, behind, run)
 
     last = sub(known.stop, 1)
-    last = last if end is None else lesser(last, end)
+    if end is not None:
+        has_gaps = known.fill is not None
+        last = lesser(last, end if has_gaps else known.locate(host, first, stop))
     machine.tell("Regions", lambda: (term, _by_position(term, first, last)))
     _over(machine, term, state, first, last, once)
     return EMPTY, state
@@ -178,7 +180,9 @@ def _over(
     def rest(left: Loop, start: Expr) -> None:
         _over(machine, left, state, start, last, once)
 
-    if triggers(machine, term, state):
+    if first is last:
+        once(term, first)
+    elif triggers(machine, term, state):
         run_regions(machine, term, state, first, last, part, rest)
     else:
         count(machine, term, state, first, last, lambda q: once(term, q), "q")
