@@ -129,6 +129,8 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
                 return first
             if isinstance(first, Op) and first.name == "add" and isinstance(first.args[1], Const):
                 return op("add", first.args[0], op("add", first.args[1], last))
+            if isinstance(first, Op) and first.name == "sub" and isinstance(first.args[0], Const):
+                return op("sub", op("add", first.args[0], last), first.args[1])
         (base, shift), (other, more) = split_sum(first), split_sum(last)
         if (shift or more) and base is not None and other is not None:  # (x + c) + y
             return op("add", op("add", base, other), Const(shift + more, Int64))
@@ -137,7 +139,9 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
         for one, behind in ((first, last), (last, first)):  # (a - b) + b
             if isinstance(one, Op) and one.name == "sub" and one.args[1] is behind:
                 return one.args[0]
-            if isinstance(one, Op) and one.name == "sub" and isinstance(one.args[0], Const):
+            if isinstance(last, Const) or not isinstance(one, Op) or one.name != "sub":
+                continue
+            if isinstance(one.args[0], Const):
                 return op("add", op("sub", behind, one.args[1]), one.args[0])  # (c - b) + a
     if name == "mul":
         for one, other in ((first, last), (last, first)):
