@@ -96,3 +96,29 @@ def test_what_is_not_known_is_not_proved() -> None:
     assert not at_most(const(1), n)
     assert not at_most(maximum(m, n), n)
     assert not at_most(n, minimum(m, n))
+
+
+def test_a_sum_is_at_least_its_terms_beside_what_is_not_negative() -> None:
+    n, m, x = Var("n", Int64, const(0)), Var("m", Int64, const(0)), Var("x", Int64)
+    assert at_most(n, add(n, m))
+    assert at_most(const(0), add(n, n)) and at_most(n, add(add(n, m), n))
+    assert not at_most(n, add(n, x)) and not less_than(n, add(n, n))
+
+
+def test_differences_meet_themselves_again() -> None:
+    """A shift by the size of what stands before, there and back."""
+    n, m = Var("n", Int64), Var("m", Int64)
+    assert sub(const(1), sub(const(1), n)) is n
+    assert sub(m, sub(const(1), n)) is add(add(m, n), const(-1))
+    assert add(sub(const(1), n), const(-3)) is sub(const(-2), n)
+    assert add(sub(const(2), n), m) is add(sub(m, n), const(2))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_sums_are_worth_what_they_say(data: st.DataObject) -> None:
+    world = World(data.draw)
+    a, b = world.expression(3), world.expression(3)
+    x, y = world.host.evaluate(a), world.host.evaluate(b)
+    assert world.host.evaluate(add(a, b)) == x + y
+    assert world.host.evaluate(sub(a, b)) == x - y

@@ -335,6 +335,9 @@ class _Shapes(Terms):
                 yield from self.places(part, own, dropped)
         elif isinstance(tensor, Variable):
             yield tensor, ts, dropped
+        elif isinstance(tensor, Formula):
+            hint = "assign to the tensors that it reads"
+            raise FinchError("type", "an expression cannot be assigned to", tensor.span, hint)
         else:
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
@@ -380,7 +383,7 @@ class _Shapes(Terms):
         )
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
-                if mode != p and isinstance(t, Node) and not isinstance(t, Index):
+                if mode != p and not isinstance(t, Index):
                     a, b = self.size(tensors[0], mode), self.size(part, mode)
                     self.agree(Extent(ONE, a, span=tensor.span), Extent(ONE, b, span=part.span))
             reach = Extent(plus(ONE, before, -1), plus(whole, before, -1), span=tensor.span)

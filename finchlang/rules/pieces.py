@@ -64,7 +64,7 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     otherwise E is taken apart into what it is in each phase. A sequence whose first phases have been
     run begins within the region, which is cut to that. Relies on: the nests are read."""
     nests = _divided_nests(term, MANY)
-    if len(nests) < MANY:
+    if len(nests) < MANY or not _are_unordered(nests):
         return None
     empty = _Emptied(term, nests).cases
     nests = [x for x in nests if empty.isdisjoint(_fills(x))]
@@ -103,6 +103,23 @@ def _is_headed(nest: Sequence, empty: set[_Case]) -> bool:
     """Whether nothing is left to do in all phases of a sequence but the first, runs of a literal."""
     fills = _fills(nest, 1)
     return len(fills) == len(nest.phases) - 1 and empty.issuperset(fills)
+
+
+def _are_unordered(nests: list[Looplet]) -> bool:
+    """Whether many of them may end before, or after, others. Of sequences it may be known which phase
+    ends first, as of the parts of a whole: then there are no combinations to tell apart."""
+    left = MANY - sum(not isinstance(x, Sequence) for x in nests)
+    chains: list[list[Expr]] = []
+    for stop in [p.stop for x in nests if isinstance(x, Sequence) for p in x.phases[:-1] if p.stop]:
+        if len(chains) >= left:
+            return True
+        for chain in chains:
+            if all(at_most(stop, other) or at_most(other, stop) for other in chain):
+                chain.append(stop)
+                break
+        else:
+            chains.append([stop])
+    return len(chains) >= left
 
 
 def _divided_nests(term: Node, least: int) -> list[Looplet]:

@@ -73,7 +73,22 @@ def _at_most(
             is_positive = slack >= 0 and _at_most(None, factor, 0, depth, failed)
             if is_positive and _at_most(one, other, less - more, depth, failed):
                 return True
+    for (one, more), (other, less) in _parts(
+        b
+    ):  # b is at least a part of it beside one of 0 or more
+        rest = (a, one, slack + more)
+        is_more = _at_most(None, other, less, depth, failed)
+        if is_more and (rest == (None, other, less) or _at_most(*rest, depth, failed)):
+            return True
     return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
+
+
+def _parts(expr: Expr | None) -> list[Any]:
+    """The terms of a sum of two, each with the other."""
+    if not (isinstance(expr, Op) and expr.name == "add"):
+        return []
+    one, other = _sums(expr.args)
+    return [(one, other), (other, one)]
 
 
 def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
