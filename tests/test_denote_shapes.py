@@ -127,10 +127,20 @@ def test_refusals(tensor: str) -> None:
     assert REFUSED[tensor] in caught.value.message
 
 
-def test_what_is_not_one_to_one_is_not_written() -> None:
-    for tensor in ("broadcast(C, 1, 2)", "kron(C, C)", "tril(C)"):
+def test_what_is_no_element_is_not_written() -> None:
+    for tensor in ("kron(C, C)", "tril(C)"):
         with pytest.raises(FinchError, match="cannot be assigned to"):
-            run(
-                f"for j=_, i=_; {tensor}[i, j] = 1 end",
-                np.zeros((2, 2)[: 1 + ("C)" in tensor)]),
-            )
+            run(f"for j=_, i=_; {tensor}[i, j] = 1 end", np.zeros((2, 2)))
+
+
+def test_an_expression_as_a_tensor() -> None:
+    text = (
+        "let D[j, i] = A[i, j] * B[i, j] + i; C .= 0; for k=_; C[k] = collapse(D, 2, 1)[k] end end"
+    )
+    expected = (A * B + np.arange(1, 4)[:, None]).ravel("F")
+    np.testing.assert_array_equal(run(text, np.zeros(0)), expected)
+    text = "let D[i] = A[i, 2]; for i=_; C[i] = concat(1, D, V, D)[i] end end"
+    expected = np.concatenate([A[:, 1], V, A[:, 1]])
+    np.testing.assert_array_equal(run(text, np.zeros(18)), expected)
+    with pytest.raises(FinchError, match="cannot be assigned to"):
+        run("let D[i] = V[i]; for i=_; D[i] = 1 end end", np.zeros(2))

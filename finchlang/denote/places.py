@@ -101,7 +101,7 @@ class Places:
     def place(self, access: Access, env: Environment) -> tuple[Variable, tuple[int, ...] | None]:
         """The tensor that an assignment to `access` comes to, and the coordinates, from 0."""
         root, at = self.locate(access, env)
-        while is_operator(root) and shapes.operator(root).is_one_to_one:
+        while is_operator(root) and shapes.operator(root).is_written:
             if at is None:
                 return next(shapes.tensors_of(root)), None
             (inner,) = self.inside(root, at, env)

@@ -31,13 +31,13 @@ class Operator:
     """An operator on tensors, which stand among its arguments from the `first` on, one, or all that
     follow. `modes` gives the modes of the result for the other arguments and the modes of the
     tensors; `places` the elements of which one at some coordinates is the product, for the bounds
-    of these modes. Where `is_one_to_one`, what is written comes to one element."""
+    of these modes; what `is_written` comes to one element."""
 
     modes: Callable[[list[Any], list[list[Mode]], Of], list[Mode]]
     places: Places
     first: int = 0
     takes_all: bool = False
-    is_one_to_one: bool = True
+    is_written: bool = True
 
     def parts(self, call: Call) -> tuple[Node, ...]:
         return call.args[self.first : None if self.takes_all else self.first + 1]
@@ -416,7 +416,7 @@ OPERATORS = {
     "split": Operator(_split, _in_split),
     "concat": _CONCAT,
     "slice": Operator(_slice, _in_slice),
-    "broadcast": Operator(_broadcast, _in_broadcast, is_one_to_one=False),
+    "broadcast": Operator(_broadcast, _in_broadcast),
     "reshape": Operator(_reshape, _in_reshaped),
     **dict.fromkeys(("flatten", "vec"), _FLATTEN),
     "cat": _CONCAT,
@@ -428,15 +428,15 @@ OPERATORS = {
     "hcat": Operator(_hcat, _in_hcat, takes_all=True),
     "stack": Operator(_stack, _in_stack, first=1, takes_all=True),
     "block": Operator(_block, _in_block, first=1, takes_all=True),
-    "repeat": Operator(_times, _moved(lambda i, n, r: (i - 1) // r + 1), is_one_to_one=False),
-    "tile": Operator(_times, _moved(lambda i, n, r: (i - 1) % n + 1), is_one_to_one=False),
+    "repeat": Operator(_times, _moved(lambda i, n, r: (i - 1) // r + 1)),
+    "tile": Operator(_times, _moved(lambda i, n, r: (i - 1) % n + 1)),
     "roll": Operator(_same, _moved(lambda i, n, s: (i - 1 - s) % n + 1)),
     "flip": Operator(_same, _moved(lambda i, n, _: n + 1 - i)),
     "expand_dims": _EXPAND,
     "squeeze": Operator(_squeeze, _in_squeezed),
     **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),
     "diagonal": Operator(_diagonal, _in_diagonal),
-    "kron": Operator(_kron, _in_kron, takes_all=True, is_one_to_one=False),
-    "tril": Operator(_triangle, _in_triangle(lambda i, j, k: j - i <= k), is_one_to_one=False),
-    "triu": Operator(_triangle, _in_triangle(lambda i, j, k: j - i >= k), is_one_to_one=False),
+    "kron": Operator(_kron, _in_kron, takes_all=True, is_written=False),
+    "tril": Operator(_triangle, _in_triangle(lambda i, j, k: j - i <= k), is_written=False),
+    "triu": Operator(_triangle, _in_triangle(lambda i, j, k: j - i >= k), is_written=False),
 }
