@@ -33,16 +33,20 @@ PRINTED = {
     "erosion_bits": "119 of 300 words have a pixel that is on",
     "even_indices": "6 of 20 and 24 entries",
     "histogram": "1256 of 2400 pixels: [ 85  69  46   4  10  50  73  86  97 104 108 110 109 108 ",
+    "linear_layer": "1695 of 9408 pixels are not blank",
     "own_operators": "common divisors: [4 2 1], of all of the second: 4",
     "pagerank": "converged after 19 steps",
+    "saddle_point": "46 + 2 * 12 entries, 18 rows",
     "similarity": "image 1 is this far from images 2 and 3: [ 765.         1196.05601875]",
     "spgemm": "members 1 and 2 share 7.0 friends",
     "spmspv": "x has 8 of 67 entries",
     "spmv": "column by column: y[1:4] = [ 0.15057588 -0.09279997 -0.3058652  -0.488803  ]",
     "spmv_formats": "ragged: 96 of 576 entries are stored",
     "spmv_symmetric": "16 entries above the diagonal stand for 46",
+    "stacked_spmv": "294 + 195 + 13 entries, 145 rows",
     "triangles": "45 triangles",
     "upper_triangle": "sum of the upper triangle: 22.0",
+    "volume_slice": "349 of 900 places are dense, 151 in the plate",
 }
 
 #: example → the small data it is compared on: names of files below, or other arguments
@@ -57,22 +61,26 @@ ARGUMENTS = {
     "erosion_bits": ["tall.npy"],
     "even_indices": ["20"],
     "histogram": ["image.npy"],
+    "linear_layer": ["stack.npy"],
     "own_operators": [],
     "pagerank": ["graph.mtx"],
+    "saddle_point": ["symmetric.mtx"],
     "similarity": ["images.npy"],
     "spgemm": ["graph.mtx"],
     "spmspv": ["matrix.mtx"],
     "spmv": ["matrix.mtx"],
     "spmv_formats": ["4"],
     "spmv_symmetric": ["symmetric.mtx"],
+    "stacked_spmv": ["matrix.mtx"],
     "triangles": ["graph.mtx"],
     "upper_triangle": [],
+    "volume_slice": ["6"],
 }
 
 #: examples with loops over all pixels or pairs, which only two of the semantics run
 LONG = {
     *("convolution", "erosion", "erosion_bits", "pagerank", "similarity", "spgemm", "spmspv"),
-    "spmv_formats",
+    *("spmv_formats", "linear_layer", "stacked_spmv"),
 }
 
 
@@ -91,6 +99,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, shape in (("image", (6, 5)), ("other", (6, 5)), ("tall", (65, 1))):
         pixels = random.choice(np.array([0, 255], np.uint8), shape, p=[0.2, 0.8])
         np.save(folder / f"{name}.npy", pixels)
+    np.save(folder / "stack.npy", random.integers(0, 2, (4, 3, 2)).astype(np.uint8))
     np.save(folder / "images.npy", np.repeat(random.integers(0, 3, (6, 3)) * 1.0, 2, axis=0))
     return folder
 
