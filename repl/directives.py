@@ -68,12 +68,12 @@ def overview() -> str:
     """All words of the manual by their sections, in lines that fit the screen."""
     sections: dict[str, list[str]] = {}
     for entry in entries():
-        sections.setdefault(entry.section, []).extend(dict.fromkeys(entry.names))
+        sections.setdefault(entry.section, []).extend(entry.names)
     lines = ["?sqrt tells of a word,", "?levels of a section.", ""]
     for section, names in sections.items():
         lines.append(section)
         line = "   "
-        for name in names:
+        for name in dict.fromkeys(names):
             if len(line) + len(name) + 1 > screen()[0] and line.strip():
                 lines.append(line)
                 line = "   "
