@@ -47,6 +47,8 @@ class Context:
     that sizes make take the second; `notes` tell the user of what may surprise; `decisions` what each
     pass decided, by its name, and why.
 
+    `checks` are names of extents that shape operators need to be the same, which come before others.
+
     `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
     tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
     took loops away those which it made and the indices they stand for, `ranges` the extents of these;
@@ -64,6 +66,7 @@ class Context:
     originals: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     last: dict[str, int] = field(default_factory=dict)
+    checks: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     decisions: list[tuple[str, str]] = field(default_factory=list)
     annotations: tuple[Node, ...] = ()

@@ -71,7 +71,13 @@ class _Rebuild:
         }
 
     def program(self, program: Node) -> Node:
-        return self.with_dimensions(None, self.statement(program))
+        return self.within_checks(self.statement(program))
+
+    def within_checks(self, program: Node) -> Node:
+        """The whole program with the dimensions around it, within what shape operators check."""
+        if isinstance(program, Define) and program.variable.name in self.context.checks:
+            return replace(program, body=self.within_checks(program.body))
+        return self.with_dimensions(None, program)
 
     def statement(self, node: Node) -> Any:
         match node:

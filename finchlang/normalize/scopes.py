@@ -48,7 +48,7 @@ from finchlang.syntax import (
 from finchlang.tensors.masks import MASKS
 from finchlang.text.print import pretty
 from finchlang.types import Type, UInt8
-from finchlang.walk import block, map_children, replace
+from finchlang.walk import block, map_children, replace, walk
 
 #: what a name bound in the kernel stands for
 Environment = dict[str, Node]
@@ -106,6 +106,11 @@ class _Scopes:
                 if op not in PLAIN:
                     self.operator(op, 2, env)
                 access = self.access(target, env)
+                if any(
+                    isinstance(n, Variable) and n.name in self.formulas for n in walk(access.tensor)
+                ):
+                    message = f"`{pretty(target.tensor)}` is an expression, and is not written"
+                    raise FinchError("type", message, target.span)
                 return Assign(access, op, self.value(value, env), span=node.span)
             case Declare(tensor, init, dims):
                 order = self.tensor(tensor, env)

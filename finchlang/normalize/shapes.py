@@ -29,6 +29,7 @@ from finchlang.normalize.shaped import Shaped
 from finchlang.normalize.shifts import (
     ZERO,
     is_same,
+    own_accesses,
     plus,
     size,
     terms,
@@ -69,7 +70,7 @@ from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.text.print import pretty
 from finchlang.types import Bool, Type, promote
-from finchlang.walk import accesses, block, map_children, mentions, replace, walk
+from finchlang.walk import block, map_children, mentions, replace, walk
 
 
 def shapes(program: Node, context: Context) -> Node:
@@ -223,6 +224,7 @@ class _Shapes(Terms):
     def checked(self, node: Node, pairs: list[tuple[Node, Node]]) -> Node:
         for pair in reversed(pairs):
             name = Variable(self.context.fresh("shape"), span=pair[1].span)
+            self.context.checks.add(name.name)
             node = Define(name, call("meet", *pair, span=pair[1].span), node, span=node.span)
         return node
 
@@ -335,9 +337,10 @@ class _Shapes(Terms):
                 yield from self.places(part, own, dropped)
         elif isinstance(tensor, Variable):
             yield tensor, ts, dropped
-        elif isinstance(tensor, Formula):
+        elif isinstance(tensor, Formula) or mask_name(tensor):
             hint = "assign to the tensors that it reads"
-            raise FinchError("type", "an expression cannot be assigned to", tensor.span, hint)
+            message = "an expression cannot be assigned to"
+            raise FinchError("type", message, tensor.span, hint)
         else:
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
@@ -412,7 +415,7 @@ class _Shapes(Terms):
         for index, t in zip(formula.indices, ts, strict=True):
             found = [
                 Extent(ONE, n, span=access.span)
-                for access in accesses(formula.value)
+                for access in own_accesses(formula.value)
                 for mode, i in enumerate(access.indices)
                 if i == index and (n := size(access.tensor, mode)) is not None
             ]

@@ -15,8 +15,8 @@ from finchlang.normalize.context import (
     mask_sizes,
     size_extent,
 )
-from finchlang.syntax import Call, Extent, Formula, Index, Literal, Node, Variable
-from finchlang.walk import accesses
+from finchlang.syntax import Access, Call, Extent, Formula, Index, Literal, Node, Variable
+from finchlang.walk import children
 
 ZERO = Literal(0)
 #: where a mode's extent comes from: a tensor's mode (from 0), moved; an extent; or nothing
@@ -156,10 +156,18 @@ def size(tensor: Node, mode: int) -> Node | None:
     return None
 
 
+def own_accesses(node: Node) -> Iterator[Access]:
+    """The accesses in an expression, without those of expressions that stand as tensors within it."""
+    if isinstance(node, Access):
+        yield node
+    for child in node.indices if isinstance(node, Access) else children(node):
+        yield from own_accesses(child)
+
+
 def _of_formula(formula: Formula, mode: int) -> Source:
     """What the first of the tensors that an index stands at says of it, if it has a size there."""
     found: Source = None
-    for access in accesses(formula.value):
+    for access in own_accesses(formula.value):
         for at, index in enumerate(access.indices):
             if index == formula.indices[mode]:
                 if (whole := size(access.tensor, at)) is not None:

@@ -158,7 +158,8 @@ class Analysis:
             found = next((value for other, value in unknown if other == arg), None)
             if found is None:
                 type = type_of(arg)
-                assert type is not None  # or the call would have none
+                if type is None:  # it may be missing
+                    return node, False
                 found = Value(Var("any", type))
                 unknown.append((arg, found))
             args.append(found)

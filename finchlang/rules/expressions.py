@@ -34,6 +34,7 @@ from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.positioned import coordinate, entry, positions
 from finchlang.tensors.wrappers import WRAPPERS
+from finchlang.text.print import pretty
 from finchlang.types import Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
@@ -174,17 +175,25 @@ def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
     return state.host.let(op("cast", expr, type=Int64), "n")
 
 
+_SHIFTS = Variable("+"), Variable("-")
+
+
 def _origin(node: Node) -> str:
     """Where an extent comes from, in the user's terms."""
     match node:
         case Extent(Literal(1), Call(Variable("size"), (Variable(name), Literal(mode)))):
             return f"dimension {mode} of {name.removesuffix('_stored')}"
         case Extent(_, stop):
-            for found in walk(stop):
-                match found:
-                    case Call(Variable("size"), (Variable(name), Literal(mode))):
-                        where = f"dimension {mode} of {name.removesuffix('_stored')} shifted"
-                        return f"{where} (`~` or a window frees an index from it)"
+            calls = [n for n in walk(stop) if isinstance(n, Call)]
+            sizes = [n for n in calls if n.op == Variable("size")]
+            if any(n.op not in (*_SHIFTS, Variable("size")) for n in calls) or len(sizes) > 1:
+                is_shown = not any(isinstance(n, Value) for n in walk(node))
+                return f"`{pretty(node)}`" if is_shown else "the extent given"
+            for size in sizes:
+                tensor, mode = size.args
+                name = tensor.name.removesuffix("_stored")  # type: ignore[attr-defined]
+                where = f"dimension {mode.value} of {name} shifted"  # type: ignore[attr-defined]
+                return f"{where} (`~` or a window frees an index from it)"
     return "the extent given"
 
 
