@@ -41,6 +41,12 @@ def erdos_renyi(n: int, degree: int, seed: int) -> Matrix:
     return _distinct(rows, columns, n, seed)
 
 
+def erdos_renyi_exact(n: int, count: int, seed: int) -> Matrix:
+    """n x n, with `count` entries in all."""
+    places = np.random.default_rng(seed).choice(n * n, count, replace=False)
+    return _distinct(places // n, places % n, n, seed)
+
+
 def rmat(scale: int, degree: int, seed: int) -> Matrix:
     """2^scale vertices, degrees by a power law (R-MAT: Chakrabarti, Zhan, Faloutsos, SDM'04, with
     Graph500's a, b, c = 0.57, 0.19, 0.19), vertices renumbered at random."""
@@ -170,6 +176,14 @@ def available(*names: str) -> list[str]:
 def matrix(name: str) -> Matrix:
     """A matrix by its name, as CSR; not to be changed."""
     return MATRICES[name]() if name in MATRICES else real(name)
+
+
+@cache
+def enlarged(name: str, count: int) -> Matrix:
+    """A matrix of which each entry became a dense square block, for about `count` entries."""
+    found = matrix(name)
+    size = max(1, round((count / found.nnz) ** 0.5))
+    return _csr(sp.kron(found, np.ones((size, size))))
 
 
 def permuted(matrix: Matrix) -> Matrix:

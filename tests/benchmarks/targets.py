@@ -96,6 +96,7 @@ RATIOS = {
     ("three-way xor", "PyData/Sparse"): Target(0.02),
     ("and-or", "PyData/Sparse"): Target(0.06),
     ("peak memory", "PyData/Sparse"): Target(1 / 6),
+    ("memory of what is fused", "its result"): Target(1.1, EACH),
     ("(A * v + A).sum(axis=0)", "PyData/Sparse"): Target(0.02),
     ("where(A > .5, A, 0)", "PyData/Sparse"): Target(0.05),
     ("A * v, A + B, by axis", "SciPy"): Target(0.8, worst=1.1),
@@ -118,6 +119,30 @@ RATIOS = {
     ("minimax, order 5", "PyData/Sparse"): Target(0.05),
     ("minimax, order 7", "PyData/Sparse"): Target(0.1),
 }
+#: shape operators: limits by peer, for a uniform matrix and for the mean of real ones
+SHAPES = {
+    "flatten": {"SciPy": 0.35, "PyData/Sparse": 0.2},
+    "split to CSR": {"SciPy": 0.15, "PyData/Sparse": 0.05},
+    "split to COO": {"SciPy": 0.3, "PyData/Sparse": 0.2},
+    "stack rows, CSR": {"SciPy": 1.0, "PyData/Sparse": 0.2},
+    "stack rows, CSR to COO": {"SciPy": 0.4},
+    "stack rows, COO to CSR": {"SciPy": 0.15},
+    "stack columns, CSR": {"SciPy": 0.2, "PyData/Sparse": 0.01},
+    "stack columns, COO to CSR": {"SciPy": 0.15},
+    "rows [:n/2]": {"SciPy": 0.9, "PyData/Sparse": 0.1},
+    "rows [:n/2:2]": {"SciPy": 1.1, "PyData/Sparse": 0.1},
+    "rows [:n/2] to COO": {"SciPy": 0.3},
+    "rows [:n/2:2] to COO": {"SciPy": 0.3},
+    "columns [:, :n/2]": {"SciPy": 0.6, "PyData/Sparse": 0.1},
+    "kron": {"SciPy": 0.5},
+    "fused flatten(A) .* v": {"SciPy": 0.15, "PyData/Sparse": 0.05, "ours, unfused": 0.7},
+    "fused vcat(A, B) * x": {"SciPy": 0.16, "ours, unfused": 0.45},
+    "fused A[:n/2, :] .* B[:n/2, :]": {"SciPy": 0.35, "ours, unfused": 0.8},
+}
+for _workload, _limits in SHAPES.items():
+    for _peer, _limit in _limits.items():
+        for _data in ("", ", real matrices"):
+            RATIOS[_workload + _data, _peer] = Target(_limit)
 #: in seconds
 TIMES = {
     ("compile, cold", "SpMV"): 0.040,
@@ -131,7 +156,9 @@ TIMES = {
     ("call, SpMV of 10 x 10", "an array not seen before"): 12e-6,
     ("call, SpMV of 10 x 10", "a SciPy matrix not seen before"): 12e-6,
     ("call, SpMV of 10 x 10", "a tensor made anew"): 5e-6,
+    ("compile a shape, cold", "four nested operators"): 0.5,
 }
+TIMES |= {("compile a shape, cold", workload): 0.15 for workload in SHAPES}
 
 
 @dataclass(frozen=True)
