@@ -37,9 +37,11 @@ class Looplet(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup(Looplet):
-    """A randomly accessible region: `body(host, i)` is the payload at coordinate i."""
+    """A randomly accessible region: `body(host, i)` is the payload at coordinate i, which may be
+    `missing` if so is said."""
 
     body: Callable[[Host, Expr], Node]
+    may_miss: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,8 +217,8 @@ def rebuild(
         return None if coordinate is None else up(coordinate)
 
     match looplet:
-        case Lookup(at):
-            return Lookup(lambda host, i: payload(at(host, down(i))))
+        case Lookup(at, may_miss):
+            return Lookup(lambda host, i: payload(at(host, down(i))), may_miss)
         case Run(body):
             return Run(payload(body))
         case Spike(body, tail, last):
@@ -369,7 +371,8 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
 
 def may_be_missing(looplet: Node) -> bool:
     """Whether a payload in `looplet`, a looplet nest over the last dimension that is left, may be
-    `missing`. Wrappers put runs of it before and after a tensor, never between its entries."""
+    `missing`. Wrappers put runs of it before and after a tensor, never between its entries; but a
+    product has them in each block."""
     match looplet:
         case Run(body) | Phase(body) | Shift(body):
             return may_be_missing(body)
@@ -379,8 +382,10 @@ def may_be_missing(looplet: Node) -> bool:
             return any([may_be_missing(x) for x in (*(body for _, body in options), otherwise)])
         case Sequence(phases):
             return any([may_be_missing(phase) for phase in phases])
-        case Lookup() | Steps():
-            return False
+        case Lookup():
+            return looplet.may_miss
+        case Steps():
+            return isinstance(looplet, Blocks)
         case Looplet():  # what a thunk or a tensor gives is not known yet
             return True
     return is_missing(looplet)

@@ -107,6 +107,16 @@ def test_settings_of_inner_modes_are_known_later() -> None:
     )
 
 
+@pytest.mark.parametrize("index", ["k", "follow(k)"])
+@pytest.mark.parametrize("format", [ROWS, DENSE])
+def test_what_is_missing_in_each_block(index: str, format: str) -> None:
+    padded = "collapse(window(permissive(A, true, false), 0:3, nothing), 1, 2)"
+    v = Tensor.from_numpy(np.eye(8)[2], LIST)
+    values = {"A": Tensor.from_numpy(np.diag([1.0, 3.0]), format), "v": v, "s": Scalar(0.0)}
+    body = f"s .= 0; for k=_; s[] += {padded}[{index}] + 2 + v[k] end"
+    assert run_congruent(kernel(body), values)["s"] == 1 + 3 + 4 * 2 + 1
+
+
 # ------------------------------------------------------------------------------------------- steps
 
 

@@ -272,4 +272,4 @@ class Product:
 
             return map_payloads(inside, at_point(host, node, j))
 
-        return Lookup(at)
+        return Lookup(at, may_miss=True)

@@ -67,8 +67,8 @@ class Slice:
     def of(self, node: Any) -> Any:
         """The slice of a looplet nest whose spikes know their ends."""
         match node:
-            case Lookup(at):
-                return Lookup(lambda host, i: at(host, host.let(self.at(i), "at")))
+            case Lookup(at, may_miss):
+                return Lookup(lambda host, i: at(host, host.let(self.at(i), "at")), may_miss)
             case AcceptRun(accept):
 
                 def write(host: Host, i: Expr) -> Node:

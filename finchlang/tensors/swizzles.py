@@ -59,7 +59,7 @@ class Swizzle(TensorLike):
             given = (Value(i), *first_to_last)
             return self._at(host, self.call.args[0], [given[p - 1] for p in self._permutation])
 
-        return Lookup(at)
+        return Lookup(at, may_miss=True)
 
     def _at(self, host: Host, node: Node, given: list[Node]) -> Node:
         """What a tensor has at coordinates."""
