@@ -33,6 +33,7 @@ if __package__:
         MatrixCase,
         order,
     )
+    from tests.case_matrix_shapes import FORMS
     from tests.quick_native import compile_quickly
 else:
     from campaign import Case, Difference, compare_meaning, compare_storage, run_engine
@@ -47,6 +48,7 @@ else:
         MatrixCase,
         order,
     )
+    from case_matrix_shapes import FORMS
     from quick_native import compile_quickly
 
 from finchlang.denote.denotation import denote
@@ -147,13 +149,23 @@ def nests() -> Iterator[tuple[str, ...]]:
 
 
 def is_in(nest: tuple[str, ...], operator: str, context: str) -> bool:
-    """Whether a context is part of the matrix here: the last two, which mostly end in errors, are
-    for one operator, and only where they mean something."""
+    """Whether a context is part of the matrix here: two, which mostly end in errors, are for one
+    operator, shape operators for two, and only where they mean something."""
     if context == "transposed":
         return operator == "+" and order(nest) > 1
     if context == "overfull":
         return operator == "+" and any(level in LIMITED for level in nest)
+    if context == "collapse" and order(nest) < 2:
+        return False
+    if context in FORMS:
+        return operator in ("+", "|")
     return True
+
+
+def _is_written(nest: tuple[str, ...], context: str) -> bool:
+    """Whether what is written in a context may come to each element, and fits there."""
+    is_part = context == "slice" and any(level in LIMITED for level in nest)
+    return context != "broadcast" and not is_part
 
 
 def cases() -> Iterator[MatrixCase]:
@@ -164,7 +176,8 @@ def cases() -> Iterator[MatrixCase]:
         for operator, context, action in itertools.product(OPERATIONS, CONTEXTS, ACTIONS):
             if not is_in(nest, operator, context):
                 continue
-            if context == "overfull" and action not in ("write", "update"):
+            is_read = action.startswith("read")
+            if is_read if context == "overfull" else not (is_read or _is_written(nest, context)):
                 continue
             turn += 1
             if order(nest) > 2 and turn % 29:

@@ -11,8 +11,10 @@ import numpy as np
 
 if __package__:
     from tests.case_matrix_data import Sampler, mapped, mirrored, tensor
+    from tests.case_matrix_shapes import FORMS
 else:
     from case_matrix_data import Sampler, mapped, mirrored, tensor
+    from case_matrix_shapes import FORMS
 
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.formats import parse_format
@@ -37,7 +39,7 @@ ALONE = (
 LIMITED = ("SparsePinpoint", "SparseInterval", *PACKED)
 #: reads with each protocol; modes whose level does not have it are left to their own
 ACTIONS = (*(f"read {protocol}" for protocol in ("walk", "gallop", "follow")), "write", "update")
-CONTEXTS = ("one", "two", "mask", "offset", "permissive", "transposed", "overfull")
+CONTEXTS = ("one", "two", "mask", "offset", "permissive", "transposed", "overfull", *FORMS)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,15 @@ class MatrixCase:
     @property
     def letters(self) -> str:
         """The indices, first mode first."""
-        return "ijkl"[: order(self.nest)]
+        added = FORMS[self.context].added if self.context in FORMS else 0
+        return "ijklp"[: order(self.nest) + added]
+
+    def within(self, name: str) -> str:
+        """A tensor of the nest as it is accessed: within an operator, where that is the context."""
+        if self.context not in FORMS:
+            return name
+        form = FORMS[self.context]
+        return form.text(name, order(self.nest), self.number, not self.is_read)
 
     # ------------------------------------------------------------------ the kernel
 
@@ -155,7 +165,8 @@ class MatrixCase:
         """The statements of the kernel, which updates C, a tensor or, in some reads, a scalar."""
         if not self.is_read:
             sign = "=" if self.start and self.operands == 2 else self.operation.sign
-            return self.start + self.nested(f"C[{self.place}] {sign} {self.combined(self.place)}")
+            target = f"{self.within('C')}[{self.place}]"
+            return self.start + self.nested(f"{target} {sign} {self.combined(self.place)}")
         value = self.combined(self.with_protocol())
         start = f"C .= {shown(self.result_fill)}\n"
         if self.operands == 2:
@@ -168,6 +179,9 @@ class MatrixCase:
         if self.action == "update":
             return ""
         fill = shown(self.level.fill.value)
+        if self.context in FORMS:
+            sizes = (f"1:n{k + 1}" for k in range(order(self.nest)))
+            return f"@declare(C, {fill}, {', '.join(sizes)})\n"
         if self.context != "permissive":
             return f"C .= {fill}\n"
         return f"@declare(C, {fill}, {', '.join(f'1:n{x}' for x in self.letters)})\n"
@@ -184,6 +198,9 @@ class MatrixCase:
     def with_protocol(self) -> str:
         protocol = self.action.removeprefix("read ")
         levels = [level for level in self.level.levels() for _ in range(level.modes)]
+        if self.context in FORMS:
+            has_all = all(protocol in level.protocols for level in levels if not level.is_leaf)
+            return ", ".join(f"{protocol}({x})" if has_all else x for x in self.letters)
         indices = []
         for letter, level in zip(self.letters, reversed(levels), strict=True):
             index = self.index(letter)
@@ -191,7 +208,7 @@ class MatrixCase:
         return ", ".join(indices)
 
     def combined(self, place: str) -> str:
-        value = f"A[{place}]"
+        value = f"{self.within('A') if self.is_read else 'A'}[{place}]"
         if self.is_read and self.context == "permissive":
             value = f"coalesce({value}, {'true' if self.type.kind == 'bool' else '2'})"
         if self.operands == 1:
@@ -199,7 +216,7 @@ class MatrixCase:
         return self.operation.expression.format(value, f"B[{self.place}]")
 
     def nested(self, statement: str) -> str:
-        beyond = ("1:9", "1:7", "1:5", "1:5")[len(self.letters) - 1]  # all there is, and more
+        beyond = ("1:9", "1:7", "1:5", "1:5")[order(self.nest) - 1]  # all there is, and more
         extent = beyond if self.context == "permissive" else "_"
         letters = self.letters if self.context == "transposed" else reversed(self.letters)
         if self.context == "mask":
@@ -252,7 +269,7 @@ class MatrixCase:
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Two small ones, of which the second may be empty."""
-        count, is_empty = len(self.letters), self.number % 3 == 0
+        count, is_empty = order(self.nest), self.number % 3 == 0
         is_paired = self.is_read and self.operands == 2
         levels = [*self.level.levels(), *(self.partner.levels() if is_paired else ())]
         if any(type(level).__name__ in PACKED for level in levels):
@@ -276,6 +293,8 @@ class MatrixCase:
         array = mirrored(Sampler(seed, density).array(self.level, shape), self.level)
         given: dict[str, Any] = {"A": tensor(array, self.level, may_store_fill)}
         fill = self.result_fill
+        if self.context in FORMS:
+            given |= self.around(shape)
         if self.operands == 2:
             partner = self.partner
             array = mirrored(Sampler(seed + 1, 0.6).array(partner, shape), partner)
@@ -299,9 +318,12 @@ class MatrixCase:
         fills = (level.fill.value if is_plain_write else identity, identity)
         levels = EXACT if any(name in LIMITED for name in self.nest) else UNLIMITED
         given: dict[str, Any] = {}
+        outer = FORMS[self.context].array(array, self.number) if self.context in FORMS else array
         for which, name in enumerate("AB"[: self.operands]):
             other = self.other(which, levels, fills[which], self.type)
-            given[name] = tensor(mapped(array, level, other), other)
+            given[name] = tensor(mapped(outer, level, other), other)
+        if self.context in FORMS:
+            given |= self.around(shape) | {f"n{k + 1}": n for k, n in enumerate(shape)}
         if self.action == "update":
             own = array if level is self.level else np.full_like(array, level.fill.value)
             return given | {"C": Tensor.from_numpy(mirrored(own, self.level), self.level)}
@@ -309,6 +331,18 @@ class MatrixCase:
         given["C"] = Tensor(self.level, *(size,) * len(shape))
         if self.context == "permissive":
             given |= {f"n{x}": n for x, n in zip(self.letters, shape, strict=True)}
+        return given
+
+    def around(self, shape: tuple[int, ...]) -> dict[str, Any]:
+        """What an operator takes besides the tensor of the nest."""
+        given: dict[str, Any] = dict(FORMS[self.context].numbers(shape, self.number))
+        if self.context == "concat":
+            other = self.other(2, UNLIMITED if self.is_read else ("Dense",), 0, self.type)
+            given["D"] = Tensor.from_numpy(np.full(shape, 0, self.type.dtype), other)
+            if not self.is_read:
+                return given
+            array = Sampler(self.number, 0.5).array(other, shape)
+            given["D"] = tensor(mirrored(array, other), other)
         return given
 
 
