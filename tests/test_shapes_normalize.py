@@ -18,6 +18,7 @@ FORMATS = {
     "D": "Dense(Dense(Element(0.0)))",
     "F": "Dense(SparseList(Element(Float32(0))))",
     "T": "Dense(SparseList(SparseList(Element(0.0))))",
+    "E": "Dense(Dense(SparseList(Element(0.0))))",
     "s": "Element(0.0)",
 }
 
@@ -171,3 +172,9 @@ def test_an_expression_is_not_written() -> None:
     with pytest.raises(FinchError) as error:
         passed("let U[i] = v[i]\n for i = _\n U[i] = 1\n end\n end")
     assert error.value.kind == "type"
+
+
+def test_three_dimensions_that_are_written_as_one_have_three_loops() -> None:
+    text = "@declare(E, 0, 1:2, 1:3, 1:4)\n for k = _\n flatten(E)[k] = v[k]\n end"
+    shown = passed(text)
+    assert "for k_j = 1:4 for k_i_j = 1:3 for k_i_i = 1:2 E[k_i_i, k_i_j, k_j] =" in shown

@@ -46,6 +46,7 @@ from finchlang.normalize.terms import (
     inner_terms,
     moved,
     value,
+    with_index,
 )
 from finchlang.normalize.types import annotate, type_of
 from finchlang.source import FinchError, Span
@@ -213,7 +214,8 @@ class _Shapes(Terms):
         both = Loop(j, outer, Loop(i, inner, loop.body, span=span), span=span)
         whole = times(found.fast, found.slow)
         term = Joined(i, j, found.fast, found.slow, whole)
-        return self.statement(both, {**bound, index.name: term})
+        known = {name: with_index(t, index, term) for name, t in bound.items()}
+        return self.statement(both, {**known, index.name: term})
 
     def inside(self, body: Node, name: Index | Variable) -> Node:
         """The body of what binds a name, within the checks that need it."""

@@ -204,9 +204,15 @@ def divided(whole: Node, number: Node) -> Node:
         left.remove(number)
         return left[0] if len(left) == 1 else call("*", *left)
     a, b = _whole(whole), _whole(number)
-    if b is None:  # that it is no less than 1 is checked
-        return call("div", whole, call("max", number, ONE))
-    return Literal(a // b) if a is not None and b else call("div", whole, number)
+    if a is not None and b:
+        return Literal(a // b)
+    return call("div", whole, at_least_one(number))
+
+
+def at_least_one(number: Node) -> Node:
+    """A number to divide by."""
+    n = _whole(number)
+    return call("max", number, ONE) if n is None or n < 1 else number
 
 
 #: wrappers whose modes are not those of the tensor within

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import replace as replace_in
 from typing import Any
 
 from finchlang.normalize.context import ONE, call, is_call
@@ -12,6 +13,7 @@ from finchlang.normalize.shaped import WHOLE
 from finchlang.normalize.shifts import (
     MAPS,
     ZERO,
+    at_least_one,
     below,
     divided,
     fast_mode,
@@ -85,7 +87,7 @@ def value(term: Term) -> Node:
             return value(inner)
         case Part(inner, fast, _, is_fast):
             past = plus(value(inner), ONE, -1)
-            return plus(call("mod", past, fast) if is_fast else call("fld", past, fast), ONE)
+            return plus(call("mod" if is_fast else "fld", past, at_least_one(fast)), ONE)
         case Joined(first, second, None):
             return plus(value(first), value(second))
         case Joined(first, second, size):
@@ -107,6 +109,17 @@ def moved(term: Term) -> tuple[Index, Node] | None:
         case Wrapped("permissive" | "protocolize"):
             return found
     return None
+
+
+def with_index(term: Term, index: Index, new: Term) -> Term:
+    """A term with another in the place of an index."""
+    match term:
+        case Wrapped(term=inner) | Part(term=inner):
+            return replace_in(term, term=with_index(inner, index, new))
+        case Joined(first, second):
+            first, second = (with_index(t, index, new) for t in (first, second))
+            return replace_in(term, first=first, second=second)
+    return new if term == index else term
 
 
 def inner_terms(term: Term) -> Iterator[Term]:
