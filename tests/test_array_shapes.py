@@ -155,6 +155,13 @@ def test_they_are_one_kernel_without_a_temporary(array: Any) -> None:
     assert text.count("@finch") == 1 and text.count(".=") == 1
 
 
+def test_modes_that_become_one_are_written_one_by_one() -> None:
+    matrix = sp.csr_array(A)
+    product = xp.kron(matrix, matrix)
+    assert "collapse" not in xp.plan(product)  # which would be read place by place
+    assert xp.compute(product).body.countstored() == matrix.nnz**2
+
+
 def test_a_slice_of_a_product_sums_only_what_is_in_it() -> None:
     text = xp.plan((xp.asarray(sp.csr_array(A)) @ xp.asarray(sp.csr_array(B.T)))[1:2])
     assert text.count(".=") == 1 or "t0[i, j]" in text

@@ -154,6 +154,28 @@ class Spread(Expression):
         self.static = Spread, places, self.stretched, len(shape)
 
 
+#: modes of the argument and modes of the result that are the same places, in row-major order
+Group = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Reshape(Expression):
+    """The argument's elements in row-major order as an array of another shape. Only the modes of a
+    `Group` change; those of size 1 come and go."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, arg: Expression, groups: tuple[Group, ...], shape: tuple[int, ...]):
+        self.args, self.groups, self.shape, self.values = (arg,), groups, shape, arg.values
+        self.static = Reshape, groups, len(shape)
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether all modes of the argument are there, and only become fewer."""
+        modes = sum([len(modes) for modes, _ in self.groups])
+        fewer = all([len(places) == 1 for _, places in self.groups])
+        return fewer and modes == len(self.args[0].shape) and len(self.groups) == len(self.shape)
+
+
 def stretched_modes(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
     """Which modes of an argument are repeated where it broadcasts to a shape."""
     last = shape[len(shape) - len(own) :]

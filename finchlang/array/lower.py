@@ -18,12 +18,13 @@ from finchlang.array.expression import (
     Number,
     Reduce,
     Refilled,
+    Reshape,
     Spread,
     View,
 )
 from finchlang.array.nest import EVERYWHERE, Nest, Read, Space
-from finchlang.array.paths import ONE, accessed, goes_beyond, is_path, loops_of
-from finchlang.array.plan import Plan, nest_of, planned
+from finchlang.array.paths import ONE, accessed, goes_beyond, is_path, joined, loops_of
+from finchlang.array.plan import Plan, joining, nest_of, planned
 from finchlang.array.spaces import space_of
 from finchlang.array.values import identity_of, op_node, values_of
 from finchlang.syntax import (
@@ -69,6 +70,7 @@ class Program:
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # what was chosen from, with costs
     is_counted: bool  # whether it depends on how much operands store
+    sized: frozenset[str]  # the tensors that are made of the size of what they hold
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
@@ -99,6 +101,7 @@ class Lowering:
         self.types: dict[str, Type] = {}  # of numbers
         self.expected: dict[str, float] = {}  # how many entries tensors are expected to store
         self.is_counted = False
+        self.sized: frozenset[str] = frozenset()
         self.shared: set[int] = set()
         self._loops, self.has_sparse = _Loops(), False
 
@@ -152,8 +155,9 @@ class Lowering:
 
     # ------------------------------------------------------------------------------- statements
 
-    def tensor(self, node: Expression) -> str:
-        """The name of the tensor that a node is stored in, by a loop nest before the present one."""
+    def tensor(self, node: Expression, through: bool = True) -> str:
+        """The name of the tensor that a node is stored in, by a loop nest before the present one. Where
+        modes become one they are written one by one, if the loops are in their order."""
         known = self.tensors.get(self.number_of(node))
         if known is not None:
             return known[0]
@@ -163,6 +167,9 @@ class Lowering:
             reduced, op, start = node.axes, op_node(node.op), identity_of(node.op, node.values.type)
         else:
             arg, reduced, op, start = node, (), Variable("initwrite"), node.values.fill
+        is_joined = through and isinstance(node, Reshape) and node.is_joined
+        if is_joined := is_joined and self.number_of(node) not in self.given:
+            (arg,) = node.args
         own = tuple([Index(_name(k)) for k in range(len(arg.shape))])
         lower = LOWERINGS[type(node)]  # what is stored is not read from itself
         value = self.value(arg, own) if arg is not node else lower(self, node, own)
@@ -178,13 +185,23 @@ class Lowering:
             space = space_of(value, read_at, self.types.__getitem__)
         nest = Nest(kept, others, values, reads, extents, space)
         plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
+        target: Access = Access(Variable(name), kept)
+        if is_joined:
+            groups = [tuple([own[k] for k in modes]) for modes, _ in node.groups]  # type: ignore[attr-defined]
+            found = joining(nest, plan, groups, node.values.fill)
+            if found is None:
+                self._loops = outer
+                return self.tensor(node, False)
+            plan, self.sized = found, self.sized | {name}
+            sizes = [[self.size(arg, k) for k in modes] for modes, _ in node.groups]  # type: ignore[attr-defined]
+            target = accessed(Variable(name), list(map(joined, groups, sizes)))
         order, format = plan.order, self.given.get(self.number_of(node)) or plan.format
         self.is_counted = self.is_counted or plan.is_counted
         if order:
             self.decisions.append(f"loops of {name}: {plan.told}")
         self.expected[name] = Counts(nest).stored(kept)
         value = self.arranged(value, plan, read_at)
-        body: Node = Assign(Access(Variable(name), kept), op, value)
+        body: Node = Assign(target, op, value)
         for index in reversed(order):
             body = Loop(index, self._extent(arg, own.index(index), index), body)
         self.statements += [Declare(Variable(name), plain(start)), body]
@@ -255,6 +272,7 @@ class Lowering:
             self._dense_of_sparse(results),
             decisions,
             self.is_counted,
+            self.sized,
         )
 
     def _shared(self, results: tuple[Expression, ...]) -> set[int]:

@@ -4,7 +4,8 @@ each statement by what it reads."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
 from finchlang.array.nest import Nest, Read
@@ -111,6 +112,27 @@ def result_format(
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     is_swizzled = permutation != tuple(range(1, len(stored) + 1))
     return Swizzled(level, permutation) if is_swizzled else level
+
+
+def joining(
+    nest: Nest, plan: Plan, groups: Sequence[tuple[Index, ...]], fill: Literal
+) -> Plan | None:
+    """The plan of a result in which the indices of each group are one mode, so that loops over those of
+    a group are in a row; None where operands are stored in another order."""
+    format = plan.format.level if isinstance(plan.format, Swizzled) else plan.format
+    levels = [level.is_dense for level in format.levels() for _ in range(level.modes)]
+    are_dense = dict(zip(plan.order, levels, strict=True))
+    sparse = [read for read in nest.reads if read.is_sparse]
+    for order in permutations(groups):
+        loops = tuple([index for group in order for index in group])
+        if not plan.followed and all([read.follows(loops) for read in sparse]):
+            level = nest_of([all([are_dense[i] for i in group]) for group in order], Element(fill))
+            permutation = tuple([groups.index(group) + 1 for group in reversed(order)])
+            is_plain = permutation == tuple(range(1, len(groups) + 1))
+            new = level if is_plain else Swizzled(level, permutation)
+            told = f"{' '.join([i.name for i in loops])}, as modes become one"
+            return replace(plan, order=loops, format=new, told=told)
+    return None
 
 
 def nest_of(are_dense: list[bool], leaf: Level) -> Level:

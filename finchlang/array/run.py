@@ -131,8 +131,11 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
         values[name] = nodes[number].numbers[k]
     for name, number, k in program.sizes:
         values[name] = nodes[number].shape[k]
-    for name, format, _ in program.tensors:
-        values[name] = new_tensor(format, program.rooms.get(name))
+    for name, format, number in program.tensors:
+        if name in program.sized:
+            values[name] = sized_tensor(format, nodes[number].shape)
+        else:
+            values[name] = new_tensor(format, program.rooms.get(name))
     return values
 
 
@@ -159,6 +162,14 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
         spare = [np.empty(room, array.dtype) for room, array in pairs]
         tensor.back_buffer = Memory(own.shape, spare, own.counters)
     return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
+
+
+def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
+    """A tensor without entries of this shape."""
+    if isinstance(format, Swizzled):
+        body = Tensor(format.level, *[shape[p - 1] for p in format.permutation])
+        return SwizzledTensor.over(body, format)
+    return Tensor(format, *shape)
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:
@@ -309,8 +320,9 @@ def plan(*arrays: Any) -> str:
         kind = type_of_value(value)
         if kind is not None:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
-    for name, format, _ in program.tensors:
-        lines.append(f"{name} = {_made(format, ())}")
+    for name, format, number in program.tensors:
+        shape = found.nodes[number].shape if name in program.sized else ()
+        lines.append(f"{name} = {_made(format, shape)}")
     lines += [f"# {text}" for _, text in program.decisions]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
     text = "\n".join(lines) + "\n"

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Constant, Expression, Leaf, View
+from finchlang.array.expression import (
+    Array,
+    Constant,
+    Expression,
+    Group,
+    Leaf,
+    Reshape,
+    View,
+)
 from finchlang.array.lower import Lowering, lowers
 from finchlang.array.operands import as_expression
 from finchlang.array.paths import ONE, divided, joined
@@ -113,20 +121,6 @@ def broadcast_arrays(*arrays: Any) -> list[Array]:
 
 
 # ----------------------------------------------------------------------------------------- reshape
-
-#: modes of the argument and modes of the result that are the same places, in row-major order
-Group = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-class Reshape(Expression):
-    """The argument's elements in row-major order as an array of another shape. Only the modes of a
-    `Group` change; those of size 1 come and go."""
-
-    __slots__ = ("groups",)
-
-    def __init__(self, arg: Expression, groups: tuple[Group, ...], shape: tuple[int, ...]):
-        self.args, self.groups, self.shape, self.values = (arg,), groups, shape, arg.values
-        self.static = Reshape, groups, len(shape)
 
 
 @lowers(Reshape)

@@ -16,7 +16,8 @@ from finchlang.array.values import (
 )
 from finchlang.syntax import Access, Call, Literal, Node, Variable
 from finchlang.tensors.element import typed_literal
-from finchlang.types import Bool, Int64, Type
+from finchlang.tensors.level import Swizzled
+from finchlang.types import Bool, Int64, PairType, Type
 
 Found = tuple[Space | Read | None, Values]
 
@@ -32,6 +33,9 @@ def space_of(
             read = read_of(node)
             if read is None:  # a mask
                 return None, values_of_number(Bool)
+            level = read.format.level if isinstance(read.format, Swizzled) else read.format
+            if isinstance(level.element_type, PairType):
+                return EVERYWHERE, unknown_values(level.element_type)
             return read if read.is_sparse else EVERYWHERE, stored_of(read.format).values
         if isinstance(node, Literal) and literal_type(node) is not None:
             return None, values_of(typed_literal(node), True)
