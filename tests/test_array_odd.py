@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import finchlang.array as fa
-from finchlang import Session
+from finchlang import Session, Tensor
 
 rng = np.random.default_rng(3)
 
@@ -43,3 +43,11 @@ def test_a_new_axis_is_another_program() -> None:
     x = rng.random((4, 5))
     for key in [(..., 3), (slice(None), None, 3), (slice(None), 3, None, None)]:
         np.testing.assert_array_equal(fa.todense(tensor(x, "0.0")[key]), x[key])
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var"])
+def test_fills_that_are_stored_are_counted_once(name: str) -> None:
+    values = np.array([[0.5, 2.0], [2.0, 2.0], [2.0, 2.0]])
+    tensor = Tensor.from_numpy(values, "SparseList(Dense(Element(2.0)))")
+    found = fa.todense(getattr(fa, name)(tensor, axis=1))
+    np.testing.assert_allclose(found, getattr(np, name)(values, axis=1))

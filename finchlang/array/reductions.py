@@ -53,7 +53,11 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
     if not row.idempotent and row.repeated is None:
         return Reduce(op, arg, axes)
     fill, size = Constant(values.fill), _count(arg, axes)
-    others = Reduce(op, _others(arg, identity_of(op, values.type)), axes)
+    unit = identity_of(op, values.type)
+    if row.idempotent:
+        others = Reduce(op, _others(arg, unit), axes)
+    else:  # a stored fill is counted with those that are not
+        others = Reduce(op, apply("ifelse", _is_other(arg), arg, Constant(unit)), axes)
     is_dense, count = len(arg.shape) - len(axes) < 2, Number(size, Int64)
     if row.idempotent and _is_inside(arg, axes):
         return Reduce(op, arg, axes)  # each run of fills takes one step
