@@ -325,7 +325,8 @@ class _Shapes(Terms):
         if is_call(tensor, "concat"):
             elements = list[tuple[Node, Node | None]]()
             for body, inner, end in self.parts(tensor, ts):
-                elements.append((self.read(body, inner, dropped, access, bound), end))
+                part = self.read(body, inner, dropped, access, bound)
+                elements.append((self.there(part, inner, span=access.span), end))
             return self.chosen(elements, access.span)
         if isinstance(tensor, Variable) or mask_name(tensor):
             return self.around((tensor, ts, self.dropped + dropped), access)
@@ -357,6 +358,14 @@ class _Shapes(Terms):
                 mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
                 found.append(self.around((mask, [t, ONE], []), access))
         return found
+
+    def there(self, part: Node, ts: list[Term], span: Span | None) -> Node:
+        """A part that is chosen where it is in range, with any number elsewhere: what takes only
+        numbers can have it."""
+        type = self.type(part)
+        if type is None or not any(isinstance(t, Wrapped) and t.is_chosen for t in ts):
+            return part
+        return call("coalesce", part, Literal(type.wrap(0), type.name, span=span), span=span)
 
     def chosen(self, elements: list[tuple[Node, Node | None]], span: Span | None) -> Node:
         """The one of several elements that is there, in their common type: each with the condition that
