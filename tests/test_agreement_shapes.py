@@ -11,11 +11,10 @@ import pytest
 from campaign import REFUSALS, campaign, report
 from generate_shapes import generate_shapes
 
-from finchlang.host.fold import ONE, add, mul, sub
+from finchlang.host.fold import ONE, add, mul
 from finchlang.host.ir import Expr
 from finchlang.tensors import slices
 from finchlang.tensors.products import Product
-from finchlang.tensors.projections import Projection
 
 STEP = 12
 
@@ -55,13 +54,6 @@ def _products_are_looked_up_in_the_next_place(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Product, "above", lambda self, k: add(k, ONE))
 
 
-def _projections_shift_a_block_too_little(patch: pytest.MonkeyPatch) -> None:
-    def before(self: Projection, j: Expr) -> Any:
-        return sub(mul(sub(j, ONE), self.size), ONE)
-
-    patch.setattr(Projection, "before", before)
-
-
 def _slices_begin_one_later(patch: pytest.MonkeyPatch) -> None:
     def at(self: slices.Slice, i: Expr) -> Any:
         return add(self.first, mul(i, self.step))
@@ -74,7 +66,6 @@ BREAKAGES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     for function in (
         _products_shift_a_block_too_far,
         _products_are_looked_up_in_the_next_place,
-        _projections_shift_a_block_too_little,
         _slices_begin_one_later,
     )
 }
