@@ -267,13 +267,15 @@ class While(Stmt):
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
     """Run `body` for `variable` from `start` to `stop`, both included (Int64). `is_plain` says that
-    steps are best taken one by one: a fact for native code, not part of the meaning."""
+    steps are best taken one by one, `is_append` that each stores behind the one before: facts for
+    native code, not part of the meaning."""
 
     variable: Var
     start: Expr
     stop: Expr
     body: Code
     is_plain: bool = False
+    is_append: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,7 +291,7 @@ class _Function(Apart):
                 return self.module.loop_hint(unroll_disable="i1 1")
             self.is_wide |= not is_heavy(loop.body)
         scatters = any(isinstance(s, Store) for s in indirect(loop.body))
-        return self.module.short_loop(is_straight(loop.body), scatters)
+        return self.module.short_loop(is_straight(loop.body), scatters, loop.is_append)
 
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()

@@ -107,7 +107,7 @@ class Module:
             self.metadata.append(f'!{len(self.metadata)} = !{{!"llvm.loop.{name}", {value}}}')
         return f", !llvm.loop !{number}"
 
-    def short_loop(self, is_straight: bool, scatters: bool) -> str:
+    def short_loop(self, is_straight: bool, scatters: bool, is_append: bool) -> str:
         """A hint for a loop that often has few steps: one vector at a time, the last one with
         lanes left out where the processor can do that (loops that gather are `host/passes/lanes.py`'s).
 
@@ -115,9 +115,10 @@ class Module:
         loop that `is_straight`, without loops or branches in it, is unrolled twice only, if it is
         not vectorised: columns of two or three entries are then 1.1 (CSC) to 1.2 times faster (a
         stored triangle used twice) than with the usual four, and long ones as fast. One that scatters
-        has no vectors: to clear the entries of a short column with them takes twice the time.
+        has no vectors: to clear the entries of a short column with them takes twice the time. One that
+        is_append leaves out no lanes: stores would wait for each other, and copies take 1.6 times as long.
         """
-        hints = {"vectorize_predicate_enable": "i1 1"} if has_masks() else {}
+        hints = {"vectorize_predicate_enable": "i1 1"} if has_masks() and not is_append else {}
         if scatters:
             hints = {"vectorize_enable": "i1 0"}
         if is_straight:
