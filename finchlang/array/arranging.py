@@ -110,7 +110,10 @@ def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
             to.tensor(part)
         own = Beyond(index, to.number(node, k) if k else Literal(0), total)
         value = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
-        if place is not None:
+        if isinstance(index, Index) and k < last - 1:  # where loops go is known by comparison
+            is_here = Call(op_node("<="), (index, to.number(node, k + 1)))
+            found = Call(op_node("ifelse"), (is_here, value, found))
+        elif place is not None:
             mark: Any = node.args[place]
             mark = accessed(Variable(to.operand(mark)), (own,))
             is_here = Call(op_node("coalesce"), (mark, Literal(False)))
