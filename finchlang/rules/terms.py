@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from finchlang.algebra import Operator, operator, referred
-from finchlang.looplets import Lookup, may_be_missing
+from finchlang.looplets import Lookup, Looplet, Sequence, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import resolve
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_undoing
+from finchlang.rules.prove import at_most
 from finchlang.syntax import Access, Assign, Call, Literal, Loop, Node, Variable, is_missing
 from finchlang.tensors.level import Fiber
 from finchlang.walk import mentions, walk
@@ -26,7 +27,8 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     Products around the sum are distributed. Relies on: g is associative and commutative, and n times
     a is one multiple of a, which a is collapsed to; nothing of the target is left to look up, since a
     place is found, and what a level does once it is written is done, for both assignments together;
-    no term may be missing, since a sum with one is missing as a whole; what is added to is a plain
+    no term may be missing, since a sum with one is missing as a whole; a sequence of phases is in all of
+    the region, not behind a part that has been done; what is added to is a plain
     scalar, or the terms that are taken apart have no literals, which with a fill could be a sum of
     nothing, so that nothing is stored. Where there are only lookups the loop stays as it is: it would be
     no shorter, and sums of small differences are more exact as they are."""
@@ -36,7 +38,10 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     group = _sum_of(operator(assign.op))
     if group is None or not isinstance(assign.value, Call) or assign.target.indices:
         return None
-    if all(isinstance(x, Lookup) for x in find_looplets(term)) or _may_be_missing(assign.value):
+    looplets = find_looplets(term)
+    if all(isinstance(x, Lookup) for x in looplets) or _may_be_missing(assign.value):
+        return None
+    if any(_is_behind(x, term) for x in looplets):
         return None
     if type_of(assign.value) != type_of(Call(assign.op, (assign.target, assign.value))):
         return None
@@ -49,6 +54,13 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     parts = [Assign(assign.target, assign.op, v, span=assign.span) for v in (constant, rest)]
     alone, left = (Loop(term.index, term.extent, part, span=term.span) for part in parts)
     return left, machine.run(alone, state)
+
+
+def _is_behind(looplet: Looplet, term: Loop) -> bool:
+    """Whether phases may begin after the region does: the rule Sequence has done what is before."""
+    start = looplet.phases[0].start if isinstance(looplet, Sequence) else None
+    region = bounded(term)
+    return start is not None and region is not None and not at_most(start, region[0])
 
 
 def _is_always_stored(tensor: Node, state: State) -> bool:
