@@ -12,8 +12,9 @@ from level_kernels import tensor
 
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, const, op
-from finchlang.host.ir import Expr, For, Residual, Store
+from finchlang.host.ir import Expr, For, Grow, Residual, Store
 from finchlang.host.passes import lanes
+from finchlang.host.passes.appends import make_room
 from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
 from finchlang.host.passes.pipeline import PASSES, transform
 from finchlang.host.passes.scalar_expansion import expand_scalars
@@ -49,6 +50,18 @@ def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
     assert not sums_apart(BY_ROW.replace("+=", "<<min>>="), BLOCKS)
     assert not sums_apart(BY_ROW, ROWS)
     assert not sums_apart(BY_COLUMN, BLOCKS)
+
+
+@pytest.mark.parametrize("factor", ["2.0", "x[i]"])
+def test_room_for_what_a_loop_appends_is_made_before_it(factor: str) -> None:
+    def grows_in_loops(residual: Residual) -> bool:
+        loops = [s for s in walk(residual.body) if isinstance(s, For)]
+        inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
+        return any(isinstance(t, Grow) for s in inner for t in walk(s.body))
+
+    program = f"C .= 0; for j=_, i=_ C[i, j] = A[i, j] * {factor} end"
+    residual = kernel(program, C=ROWS, A=ROWS, x=VECTOR).residual
+    assert grows_in_loops(residual) and not grows_in_loops(make_room(residual))
 
 
 @pytest.mark.parametrize(
@@ -105,6 +118,11 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "blocks": {"program": BY_ROW, "A": BLOCKS},
     "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
     "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
+    "appends": {
+        "program": "y .= 0; for j=_ y[j] = s[j] * x[j] end",
+        "s": "SparseList(Element(0.0))",
+        "y": "SparseList(Element(0.0))",
+    },
     "columns of integers": {
         "program": "y .= 0; for i=_, j=_ y[j] += A[j, i] * x[j] end",
         "A": "Dense(SparseList(Element(0)))",
