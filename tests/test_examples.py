@@ -28,7 +28,7 @@ PRINTED = {
     "bfs": "2 steps pushed, 4 pulled",
     "blend": "the first pixels: [168 168 168 168 168]",
     "components": "without vertices 1 and 34: 5",
-    "convolution": "177 of 3600 entries are computed",
+    "convolution": "170 of 3600 entries are computed",
     "erosion": "pixels that are on: 641, eroded 414, dilated 859",
     "erosion_bits": "119 of 300 words have a pixel that is on",
     "even_indices": "6 of 20 and 24 entries",

@@ -21,7 +21,7 @@ from finchlang.array.expression import (
 from finchlang.array.indexing import LISTED, Part, getitem, take
 from finchlang.array.lower import Lowering, lowers, plain
 from finchlang.array.operands import as_expression, operands
-from finchlang.array.paths import Beyond, accessed, value_of
+from finchlang.array.paths import Beyond, Fast, Slow, accessed, loops_of, value_of
 from finchlang.array.products import tensordot
 from finchlang.array.promotion import normalized_axis
 from finchlang.array.run import todense
@@ -101,8 +101,12 @@ def _is_listed(node: Expression) -> bool:
 
 @lowers(Concat)
 def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
-    last = len(node.places)
-    index, total = indices[node.axis], to.number(node, last)
+    index, last = indices[node.axis], len(node.places)
+    if len(loops_of(index)) > 1 or isinstance(_first(index), (Slow, Fast)):
+        # what is joined is stored where other loops go over it: the cases multiply
+        to.tensor(node)
+        return to.value(node, indices)
+    total = to.number(node, last)
     found: Node = plain(node.values.fill)
     for k in reversed(range(last)):
         part, place = node.args[k], node.places[k]
@@ -126,6 +130,13 @@ def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
             )  # where there is nothing the others are in place of the fill
             found = Call(value.op, (value.args[0], found))
     return found
+
+
+def _first(index: Node) -> Node:
+    """An index without what may be out of range."""
+    while isinstance(index, Beyond):
+        index = index.index
+    return index
 
 
 def _at_least_one(arrays: Any, name: str) -> list[Any]:

@@ -15,7 +15,7 @@ from finchlang.normalize.context import (
     root,
     size_extent,
 )
-from finchlang.normalize.shifts import ZERO, divided, is_same, plus, shifted, source, times
+from finchlang.normalize.shifts import ZERO, divided, plus, shifted, source, summands, times
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Access,
@@ -312,11 +312,10 @@ class Resolve:
 
 
 def _distinct(parts: Iterable[Extent]) -> Parts:
-    found: list[Extent] = []
+    found: dict[Any, Extent] = {}
     for part in parts:
-        if not any(is_same(part, other) for other in found):
-            found.append(part)
-    return tuple(found)
+        found.setdefault(summands(part), part)
+    return tuple(found.values())
 
 
 def _sized(extent: Extent, count: Node) -> Extent:

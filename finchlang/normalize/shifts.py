@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -76,10 +76,15 @@ def times(a: Node, b: Node) -> Node:
 
 
 def is_same(a: Node, b: Node) -> bool:
-    """Whether two extents, or two numbers, are the same, in whatever order they are summed."""
-    if isinstance(a, Extent) and isinstance(b, Extent):
-        return is_same(a.start, b.start) and is_same(a.stop, b.stop) and a.step == b.step
-    return a == b or Counter(terms(a)) == Counter(terms(b))
+    """Whether two numbers are the same, in whatever order they are summed."""
+    return a == b or summands(a) == summands(b)
+
+
+def summands(node: Node) -> Hashable:
+    """What the same extents, or the same numbers, have in common."""
+    if isinstance(node, Extent):
+        return summands(node.start), summands(node.stop), node.step
+    return frozenset(Counter(terms(node)).items())
 
 
 def summed_indices(node: Node) -> set[str]:
