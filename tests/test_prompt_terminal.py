@@ -76,18 +76,18 @@ def test_enter_indents_and_end_goes_back(prompt) -> None:
 
 
 def test_alt_enter_inserts_a_line(prompt) -> None:
-    prompt.type(f"x = 5{ESCAPE}\rx + 1\r", r"\n5\s+6\s")
+    prompt.type(f"x = 5{ESCAPE}\rx + 1\r", r"\n5\s+6\s+finch> $")
     # the first line of what is recalled is completed by another one
     prompt.type(f"{UP}{UP}\x05{ESCAPE}\r10 * x\r", r"\n5\s+50\s+6\s")
 
 
 def test_up_searches_by_what_is_typed(prompt) -> None:
-    prompt.type("first = 1\rsecond = 2\rthird = 3\r", r"\n3\s")
+    prompt.type("first = 1\rsecond = 2\rthird = 3\r", r"\n3\s+finch> $")
     prompt.type(f"f{UP} + 100\r", r"\n101\s")
 
 
 def test_ctrl_r_searches(prompt) -> None:
-    prompt.type("alpha = 11;\rbeta = 22;\r1\r", r"\n1\s")
+    prompt.type("alpha = 11;\rbeta = 22;\r1\r", r"\n1\s+finch> $")
     prompt.type(f"{CTRL_R}alph\r", "alpha = 11;")
     prompt.type(f"{CTRL_E} alpha + 1\r", r"\n12\s")
 
