@@ -79,3 +79,14 @@ def test_a_scalar_that_tells_whether_it_was_assigned_is_not_by_such_terms(kind: 
         end""")
         stored.append(session.run("countstored(A)"))
     assert stored == [0, 0]
+
+
+def test_an_index_whose_extent_is_a_number_is_known_under_all_rules() -> None:
+    """`i` is 1, and a product with 1 is no assignment: the size that A has must not stand for it."""
+    stored = []
+    for which in ("all", "paper"):
+        session = Session(engine="interpret", rules=which)
+        session.run("A = Tensor(SparseByteMap(Element(UInt16(0))), 1)")
+        session.run("@finch for i = 1:1; A[i] *= i end")
+        stored.append(session.run("countstored(A)"))
+    assert stored == [0, 0]
