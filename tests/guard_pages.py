@@ -48,7 +48,7 @@ FILES = (
         "storage",
         "back_buffers",
     ),
-    *("calling", "stale_views", "threads", "session", "agreement", "call_sequences"),
+    *("calling", "stale_views", "threads", "session", "agreement", "call_sequences", "foreign"),
 )
 
 

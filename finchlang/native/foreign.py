@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from finchlang.disk_cache import default_cache
-from finchlang.host.fold import ONE, TRUE, ZERO, add, compare, conjunction, sub
+from finchlang.host.fold import ONE, TRUE, ZERO, cast, compare, conjunction, const, op, sub
 from finchlang.host.ir import Buffer, Expr, Residual
 from finchlang.host.residual import ResidualHost
 from finchlang.native.jit import compile_residual
@@ -43,35 +43,44 @@ def _order_check(index: np.dtype) -> NativeKernel:
 
 def _order(index: Type) -> Residual:
     """`(ptr, idx; fibers, size, room)`: whether these are the lists of so many fibers, in a dimension
-    of `size`, with `room` entries: positions that ascend from 0 and coordinates in range
-    that ascend within each fiber. It reads nothing but ptr[0..fibers] and idx[0..room - 1]."""
+    of `size`, with `room` entries: positions that ascend from 0 and coordinates in range that ascend
+    within each fiber. It reads nothing but ptr[0..fibers] and idx[0..room - 1].
+
+    Coordinates may fall only where a fiber begins: falls are counted over all entries, without regard
+    to fibers, which vectors do, and taken off where fibers begin."""
     host = ResidualHost()
     ptr, idx = Buffer("ptr", index), Buffer("idx", index)
     names = ("fibers", "size", "room")
     fibers, size, room = [host.variable(name, Int64) for name in names]
-    good = host.cell(TRUE, "good")
-    last = host.cell(host.load(ptr, ZERO, "last", Int64), "last")
-    host.set(good, compare("eq", host.get(last), ZERO))
+    good, falls = host.cell(TRUE, "good"), host.cell(const(0, index), "falls")
 
     def require(condition: Expr) -> None:
         host.set(good, conjunction(host.get(good), condition))
 
+    def add_fall(name: str, values: Buffer, relation: str, q: Expr) -> None:
+        before, at = host.load(values, sub(q, 1), "before"), host.load(values, q, "at")
+        is_fall = cast(compare(relation, at, before), index)
+        host.set(falls, op(name, host.get(falls), is_fall))
+
     def fiber(j: Expr) -> None:
-        start, stop = host.get(last), host.load(ptr, j, "stop", Int64)
-        require(conjunction(compare("le", start, stop), compare("le", stop, room)))
+        start, stop = host.load(ptr, sub(j, 1), "start", Int64), host.load(ptr, j, "stop", Int64)
 
-        def entries() -> None:
-            def entry(q: Expr) -> None:
-                i = host.load(idx, sub(q, 1), "i", Int64)
-                require(conjunction(compare("ge", i, ZERO), compare("lt", i, size)))
-                require(compare("lt", i, host.load(idx, q, "j", Int64)))
+        def ends() -> None:
+            require(compare("ge", host.load(idx, start, "first", Int64), ZERO))
+            require(compare("lt", host.load(idx, sub(stop, 1), "last", Int64), size))
+            is_behind = compare("gt", start, ZERO)
+            host.branch(is_behind, lambda: add_fall("sub", idx, "le", start))
 
-            host.count(add(start, 1), sub(stop, 1), entry, "q")
-            end = host.load(idx, sub(stop, 1), "end", Int64)
-            require(conjunction(compare("ge", end, ZERO), compare("lt", end, size)))
+        host.branch(compare("lt", start, stop), ends)
 
-        host.branch(conjunction(host.get(good), compare("lt", start, stop)), entries)
-        host.set(last, stop)
+    def coordinates() -> None:
+        host.count(ONE, sub(stop, 1), lambda q: add_fall("add", idx, "le", q), "q")
+        host.count(ONE, fibers, fiber, "j")
+        require(compare("eq", host.get(falls), const(0, index)))
 
-    host.count(ONE, fibers, fiber, "j")
+    host.count(ONE, fibers, lambda j: add_fall("max", ptr, "lt", j), "j")
+    first, stop = host.load(ptr, ZERO, "first", Int64), host.load(ptr, fibers, "stop", Int64)
+    require(compare("eq", host.get(falls), const(0, index)))
+    require(conjunction(compare("eq", first, ZERO), compare("le", stop, room)))
+    host.branch(host.get(good), coordinates)
     return Residual("order", (ptr, idx), (fibers, size, room), (good,), host.code())
