@@ -27,7 +27,7 @@ OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     "show": [("name", "the variable the tensor is bound to in the end")],
     "diff": (),
 }
-COMMANDS = (*OF_FILES, "rules", "completion")
+COMMANDS = (*OF_FILES, "fmt", "rules", "completion")
 #: those that may be told which rules to use
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 
@@ -97,6 +97,9 @@ def _parser_of(command: str) -> ArgumentParser:
     parser.set_defaults(command=command)
     if command == "completion":
         parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    if command == "fmt":
+        parser.add_argument("--check", action="store_true", help="write nothing, name such files")
+        parser.add_argument("files", metavar="FILE", nargs="+", help="a .finch file, `-` for input")
     if command in OF_FILES:
         parser.add_argument("file", metavar="FILE", help="a .finch file")
         for operand, what in OF_FILES[command]:

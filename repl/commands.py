@@ -8,8 +8,9 @@ from argparse import Namespace
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from finchlang.source import FinchError
 
@@ -209,6 +210,40 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
     return session
 
 
+def fmt(options: Namespace) -> int:
+    """`finch fmt FILE...`: each is written as `text/format.py` has it, or named with `--check`."""
+    status = SUCCESS
+    for path in options.files:
+        try:
+            is_same = _format(path, options.check)
+        except FinchError as error:
+            status = report(error)
+        else:
+            if options.check and not is_same:
+                write(f"{path}\n")
+                status = USER_ERROR
+    return status
+
+
+def _format(path: str, is_check: bool) -> bool:
+    """Format a file unless it is only to be checked; whether it was in order. Raises FinchError."""
+    from finchlang.script.paths import replace_file
+    from finchlang.session import read_script
+    from finchlang.text.format import formatted
+
+    text = sys.stdin.read() if path == "-" else read_script(path)
+    done = formatted(text, path)
+
+    def put(out: BinaryIO) -> None:
+        out.write(done.encode("utf-8"))
+
+    if path == "-" and not is_check:
+        write(done)
+    elif done != text and not is_check:
+        replace_file(Path(path), path, put)
+    return done == text
+
+
 # ------------------------------------------------------------------------------- shell completion
 
 _COMPLETIONS = {
@@ -240,5 +275,5 @@ def completion(options: Namespace) -> int:
 
 FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
     **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
-    **{f.__name__: f for f in (run, check, trace, rules, show, diff, completion)},
+    **{f.__name__: f for f in (run, check, trace, rules, show, diff, fmt, completion)},
 }

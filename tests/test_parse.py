@@ -486,6 +486,7 @@ def test_separators_comments_and_encodings():
     assert parse_script("\ufeffx = 1\r\ny = 2\r\n") == expected
     assert parse_script("x = 1 #= in between =#; y = #= again =# 2") == expected
     assert parse_script('z = "#= text =#"').statements[0].value == Text(("#= text =#",))
+    assert parse_script("y = 1#= x =#; x=#= c =#1") == parse_script("y = 1; x = 1")
     assert parse_script("") == parse_script("# nothing\n\n") == Script(())
 
 

@@ -64,11 +64,11 @@ class Lines:
     always_accept = ("NEWLINE", "MACRO", "SEMI", "LPAR", "LBRACK", "MINUS")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        return _Run(stream).tokens()
+        return Pass(stream).tokens()
 
 
-class _Run:
-    """One pass over the tokens of one text."""
+class Pass:
+    """One pass over the tokens of one text; `frames` is what is open after the last of them."""
 
     def __init__(self, stream: Iterator[Token]):
         self.stream = stream

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import lark
-from lark import UnexpectedCharacters, UnexpectedToken
+from lark import Token, UnexpectedCharacters, UnexpectedToken
+from lark.lexer import LexerThread
 
 from finchlang.locks import reentrant_lock
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
-from finchlang.text.lines import Fault, Lines, span_of
+from finchlang.text.lines import Fault, Frame, Lines, Pass, span_of
 from finchlang.text.tables import parser_of
 from finchlang.walk import EnoughFrames, check_depth
 
@@ -37,6 +39,13 @@ def parse_kernel(text: str, name: str = "<kernel>") -> Node:
     Raises FinchError of kind syntax, with a place.
     """
     return _parse(text, name, "program")
+
+
+def tokens(text: str) -> Iterator[tuple[Token, Sequence[Frame]]]:
+    """The tokens of a script that parses, with the brackets and blocks that are open after each."""
+    lexer = _lark().parser.lexer.lexer
+    lines = Pass(LexerThread.from_text(lexer, _without_block_comments(Source(text))).lex(None))
+    return ((token, lines.frames) for token in lines.tokens())
 
 
 def is_incomplete(text: str) -> bool:
@@ -125,6 +134,8 @@ def _without_block_comments(source: Source) -> str:
                     done = at
             else:
                 at = found.start() + 1  # in a comment neither quotes nor `#` mean anything
+        elif found[0] == "=#":
+            at -= 1  # an `=` before a comment
     if opened:
         line, column = (
             text.count("\n", 0, opened[0]) + 1,
