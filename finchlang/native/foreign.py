@@ -7,8 +7,20 @@ from functools import cache
 import numpy as np
 
 from finchlang.disk_cache import default_cache
-from finchlang.host.fold import ONE, TRUE, ZERO, cast, compare, conjunction, const, op, sub
-from finchlang.host.ir import Buffer, Expr, Residual
+from finchlang.host.fold import (
+    ONE,
+    TRUE,
+    ZERO,
+    cast,
+    compare,
+    conjunction,
+    const,
+    maximum,
+    minimum,
+    op,
+    sub,
+)
+from finchlang.host.ir import Buffer, Cell, Expr, Residual
 from finchlang.host.residual import ResidualHost
 from finchlang.native.jit import compile_residual
 from finchlang.native.kernel import NativeKernel
@@ -52,35 +64,49 @@ def _order(index: Type) -> Residual:
     ptr, idx = Buffer("ptr", index), Buffer("idx", index)
     names = ("fibers", "size", "room")
     fibers, size, room = [host.variable(name, Int64) for name in names]
-    good, falls = host.cell(TRUE, "good"), host.cell(const(0, index), "falls")
+    zero = const(0, index)
+    good, falls = host.cell(TRUE, "good"), host.cell(zero, "falls")
+    least, greatest = host.cell(zero, "least"), host.cell(zero, "greatest")
 
-    def require(condition: Expr) -> None:
-        host.set(good, conjunction(host.get(good), condition))
+    def require(*conditions: Expr) -> None:
+        host.set(good, conjunction(host.get(good), *conditions))
 
-    def add_fall(name: str, values: Buffer, relation: str, q: Expr) -> None:
-        before, at = host.load(values, sub(q, 1), "before"), host.load(values, q, "at")
-        is_fall = cast(compare(relation, at, before), index)
-        host.set(falls, op(name, host.get(falls), is_fall))
+    def update(cell: Cell, name: str, value: Expr) -> None:
+        host.set(cell, op(name, host.get(cell), cast(value, index)))
 
-    def fiber(j: Expr) -> None:
-        start, stop = host.load(ptr, sub(j, 1), "start", Int64), host.load(ptr, j, "stop", Int64)
+    def around(values: Buffer, q: Expr) -> tuple[Expr, Expr]:
+        return host.load(values, sub(q, 1), "before"), host.load(values, q, "at")
 
-        def ends() -> None:
-            require(compare("ge", host.load(idx, start, "first", Int64), ZERO))
-            require(compare("lt", host.load(idx, sub(stop, 1), "last", Int64), size))
-            is_behind = compare("gt", start, ZERO)
-            host.branch(is_behind, lambda: add_fall("sub", idx, "le", start))
+    def position(j: Expr) -> None:
+        update(falls, "max", compare("gt", *around(ptr, j)))
 
-        host.branch(compare("lt", start, stop), ends)
+    def entry(q: Expr) -> None:
+        before, at = around(idx, q)
+        update(falls, "add", compare("ge", before, at))
+        update(least, "min", at)
+        update(greatest, "max", at)
+
+    def begin(j: Expr) -> None:
+        start, stop = around(ptr, j)
+        before, at = around(idx, minimum(maximum(cast(start, Int64), ONE), last))
+        is_new = conjunction(compare("lt", start, stop), compare("gt", start, zero))
+        update(falls, "sub", conjunction(compare("ge", before, at), is_new))
 
     def coordinates() -> None:
-        host.count(ONE, sub(stop, 1), lambda q: add_fall("add", idx, "le", q), "q")
-        host.count(ONE, fibers, fiber, "j")
-        require(compare("eq", host.get(falls), const(0, index)))
+        first = host.load(idx, ZERO, "first")
+        host.set(least, first)
+        host.set(greatest, first)
+        host.count(ONE, last, entry, "q")
+        are_many = compare("gt", last, ZERO)
+        host.branch(are_many, lambda: host.count(ONE, fibers, begin, "j"))
+        require(compare("eq", host.get(falls), zero), compare("ge", host.get(least), zero))
+        require(compare("lt", cast(host.get(greatest), Int64), size))
 
-    host.count(ONE, fibers, lambda j: add_fall("max", ptr, "lt", j), "j")
-    first, stop = host.load(ptr, ZERO, "first", Int64), host.load(ptr, fibers, "stop", Int64)
-    require(compare("eq", host.get(falls), const(0, index)))
-    require(conjunction(compare("eq", first, ZERO), compare("le", stop, room)))
-    host.branch(host.get(good), coordinates)
+    host.count(ONE, fibers, position, "j")
+    first, stop = host.load(ptr, ZERO, "first"), host.load(ptr, fibers, "stop", Int64)
+    last = sub(stop, 1)
+    require(compare("eq", host.get(falls), zero))
+    require(compare("eq", first, zero), compare("le", stop, room))
+    are_there = conjunction(host.get(good), compare("gt", stop, ZERO))
+    host.branch(are_there, coordinates)
     return Residual("order", (ptr, idx), (fibers, size, room), (good,), host.code())
