@@ -14,7 +14,7 @@ works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11
 PYTHON ?= $(or $(call works,python3),$(call works,python3.13),$(call works,python3.12),\
             $(call works,python3.11))
 
-.PHONY: run test quick lint contract check bench bench-quick format clean
+.PHONY: run test quick lint contract check bench bench-quick editors format clean
 .DEFAULT_GOAL := run
 
 run: $(READY)  ## the main job: run a program
@@ -44,6 +44,9 @@ bench: $(INSTALLED)  ## a table of times beside other libraries and C, and the p
 
 bench-quick: $(INSTALLED)  ## one data set for each benchmark, without the peers that are not there
 	$(BIN)/python -m pytest -q tests/benchmarks --quick $(PYTEST_ARGS)
+
+editors: $(INSTALLED)  ## what editors know of the words, from the grammar
+	$(BIN)/python editors/generate.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -1,24 +1,28 @@
-"""How Finch text looks: its words, their colours, and how deep its blocks are."""
+"""How Finch text looks: its words, as the grammar has them, their colours, and how deep its blocks are."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from prompt_toolkit.styles import Style
 from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
-KEYWORDS = (
-    *("begin", "break", "continue", "else", "elseif", "end", "for", "function", "if", "in"),
-    *("let", "return", "while"),
-)
+from finchlang.text.terminals import BRACKETS, keywords, operators, terminals
+
+KEYWORDS = keywords()
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
 #: those that begin what an `end` ends
 OPENERS = ("begin", "for", "function", "if", "let", "while")
 
 
+def _any(names: Iterable[str]) -> str:
+    return "|".join(f"(?:{terminals()[name]})" for name in names)
+
+
 class FinchLexer(RegexLexer):
-    """The words of both strata, for colours only: it accepts any text."""
+    """The words and signs of the grammar, for colours only: it accepts any text."""
 
     name = "Finch"
     aliases = ["finch"]
@@ -28,18 +32,17 @@ class FinchLexer(RegexLexer):
     tokens = {
         "root": [
             (r"#=", Comment.Multiline, "comment"),
-            (r"#[^\n]*", Comment.Single),
+            (_any(["COMMENT"]), Comment.Single),
             (r'"', String, "string"),
-            (r"@\w+", Keyword.Pseudo),
+            (_any(["MACRO"]), Keyword.Pseudo),
             (words(KEYWORDS, prefix=r"\b", suffix=r"\b(?!!)"), Keyword),
             (words(CONSTANTS, prefix=r"\b", suffix=r"\b"), Keyword.Constant),
-            (r"0[xXbBoO]\w+|(\d[\d_]*(\.[\d_]*)?|\.\d[\d_]*)([eEf][+-]?\d+)?", Number),
+            (_any(["NUMBER"]), Number),
             (r"[^\W\da-z_]\w*", Name.Class),  # Dense, SparseList, Float64: formats and types
             (r"[^\W\d]\w*!*(?=\()", Name.Function),
-            (r"[^\W\d]\w*!*", Name),
-            (r"<<[^\n;>]+>>=", Operator),
-            (r"[-+*/%^÷⊻&|<>=!≤≥≠~?:.]+", Operator),
-            (r"[()\[\]{},;]", Punctuation),
+            (_any(["NAME", "UNDERSCORE"]), Name),
+            (_any(BRACKETS), Punctuation),
+            (_any(operators()), Operator),
             (r"\s+", Text),
         ],
         "comment": [

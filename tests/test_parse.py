@@ -58,10 +58,10 @@ from finchlang.syntax import (
     While,
     Yield,
 )
-from finchlang.text import parse
 from finchlang.text.lines import Lines
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
+from finchlang.text.terminals import grammar
 from finchlang.walk import walk
 
 a, b, c, f, n, s, x, y, A, B = (
@@ -531,7 +531,7 @@ def test_the_grammar_has_no_conflicts(caplog):
     try:
         with caplog.at_level(logging.DEBUG, logger="lark"):
             lark.Lark(
-                parse._grammar(),
+                grammar(),
                 parser="lalr",
                 lexer="basic",
                 postlex=Lines(),

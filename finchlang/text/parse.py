@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import lark
@@ -20,6 +18,7 @@ from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.lines import Fault, Frame, Lines, Pass, span_of
 from finchlang.text.tables import parser_of
+from finchlang.text.terminals import grammar
 from finchlang.walk import EnoughFrames, check_depth
 
 
@@ -150,7 +149,7 @@ def _without_block_comments(source: Source) -> str:
 def _lark() -> lark.Lark:
     """The parser, built on first use."""
     return parser_of(
-        _grammar(),
+        grammar(),
         lexer="basic",
         postlex=Lines(),
         transformer=_builder,
@@ -158,11 +157,3 @@ def _lark() -> lark.Lark:
         keep_all_tokens=True,
         maybe_placeholders=False,
     )
-
-
-def _grammar() -> str:
-    try:
-        return resources.files("finchlang.grammar").joinpath("finch.lark").read_text("utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
-        here = Path(__file__).parent.parent.parent / "grammar" / "finch.lark"
-        return here.read_text("utf-8")

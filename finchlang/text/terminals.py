@@ -1,0 +1,47 @@
+"""The text of the grammar, and the terminals in it: the words and signs that editors know too."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+_TERMINAL = re.compile(r'^([A-Z_]+)(?:\.(\d+))?: *(?:"(.*?)"|/(.*)/)(?: *//.*)?$', re.MULTILINE)
+
+
+@cache
+def grammar() -> str:
+    """What `grammar/finch.lark` holds."""
+    try:
+        return resources.files("finchlang.grammar").joinpath("finch.lark").read_text("utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
+        here = Path(__file__).parent.parent.parent / "grammar" / "finch.lark"
+        return here.read_text("utf-8")
+
+
+@cache
+def terminals() -> dict[str, str]:
+    """The terminals by their names as regular expressions, in the order in which they are tried."""
+    found = _TERMINAL.findall(grammar())
+    found.sort(key=lambda row: (-int(row[1] or 1), -len(row[2])))
+    return {name: re.escape(word) if word else regex for name, _, word, regex in found}
+
+
+@cache
+def keywords() -> tuple[str, ...]:
+    """The words that are no names, in alphabetic order."""
+    words = [re.match(r"([a-z]+)(\\b|$)", regex) for regex in terminals().values()]
+    return tuple(sorted(word[1] for word in words if word is not None))
+
+
+#: terminals that are neither words nor operators
+OTHERS = ("NAME", "NUMBER", "STRING", "MACRO", "UNDERSCORE", "COMMENT", "NEWLINE", "BLANKS")
+BRACKETS = ("LPAR", "RPAR", "LBRACK", "RBRACK", "LCURLY", "RCURLY", "COMMA", "SEMI")
+
+
+@cache
+def operators() -> dict[str, str]:
+    """The signs among the terminals."""
+    kept = terminals().items()
+    return {n: r for n, r in kept if n not in OTHERS + BRACKETS and not re.match("@|[a-z]+$", r)}
