@@ -69,6 +69,9 @@ class Observer:
     def note(self, note: Note) -> None:
         """A kernel that was compiled is noteworthy, and this has not been told before."""
 
+    def started(self, event: KernelEvent) -> None:
+        """A kernel is run by the interpreter or the evaluator of residuals."""
+
     def rule(self, applied: Applied) -> None:
         """The interpreter applied a rule."""
 
@@ -283,8 +286,10 @@ class Session:
     ) -> None:
         """Run by an engine that counts steps."""
         tracer = self.observer.rule if self.observer.traces else None
+        event = KernelEvent(found.node, found.kernel)
+        self.observer.started(event)
         steps = found.run(arguments, environment, self.engine, tracer)
-        self.observer.finished(KernelEvent(found.node, found.kernel), steps)
+        self.observer.finished(event, steps)
 
     def _denote(
         self,

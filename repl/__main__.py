@@ -117,12 +117,12 @@ def _parser_of(command: str) -> ArgumentParser:
     if command == "show":
         parser.add_argument("--png", metavar="OUT", help="write a picture of its entries too")
     if command == "trace":
-        for name, what in (
-            ("count", "only totals, and the host's steps"),
-            ("staged", "stage the kernels, and show their residuals grow"),
-            ("all", "the rules for expressions too, and each Define of a loop"),
-        ):
-            parser.add_argument(f"--{name}", action="store_true", help=what)
+        from .trace import add_options
+
+        add_options(parser)
+        parser.add_argument(
+            "--count", action="store_true", help="only totals, and the host's steps"
+        )
     return parser
 
 

@@ -24,6 +24,7 @@ from .report import (
     USER_ERROR,
     NobodyReads,
     flush,
+    paged,
     report,
     tell,
     unwritten,
@@ -146,15 +147,19 @@ def look(options: Namespace) -> int:
 def trace(options: Namespace) -> int:
     """`finch trace FILE`: every rule applied, or with --count how often which."""
     from . import views
+    from .trace import Chosen, StagedTrace, Trace
 
-    if options.staged:
-        _look(options, "native", views.StagedTrace(options.all))
-    elif options.count:
+    if options.count:
         counts = views.Counts(options.all)
         _look(options, "interpret", counts)
         print(counts.report())
-    else:
-        _look(options, "interpret", views.Trace(options.all))
+        return SUCCESS
+    with paged() as colours:
+        chosen = Chosen.by(options, colours)
+        if options.staged:
+            _look(options, "native", StagedTrace(chosen))
+        else:
+            _look(options, "interpret", Trace(chosen))
     return SUCCESS
 
 

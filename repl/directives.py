@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import textwrap
 import time
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -24,7 +26,8 @@ from finchlang.tensors.measure import bytes_stored
 from . import views
 from .conversation import PROMPT, Conversation
 from .fit import described, screen
-from .report import page, write
+from .report import has_colours, page, write
+from .trace import Chosen, StagedTrace, Trace, add_options
 
 #: how long `:time` repeats what it measures, in seconds
 ENOUGH = 1.0
@@ -208,10 +211,23 @@ def _look(name: str) -> Callable[[Conversation, str], None]:
     return look
 
 
-def _trace(conversation: Conversation, _: str) -> None:
+def _trace(conversation: Conversation, text: str) -> None:
     """Each step on copies of what the variables are bound to now."""
+    parser = ArgumentParser(prog=":trace", add_help=False, exit_on_error=False)
+    add_options(parser)
+    try:
+        options, others = parser.parse_known_args(text.split())
+    except ArgumentError as error:
+        raise FinchError("syntax", str(error), hint="`:trace --steps 3:9 --rule Loop`") from None
+    if others:
+        hint = "`--rule NAME`, `--steps A:B`, `--staged` and `--all`"
+        raise FinchError("unknown name", f"`{others[0]}` is no option of `:trace`", hint=hint)
     event = _last(conversation)
-    session = Session("interpret", output=lambda text: None, observer=views.Trace())
+    chosen = Chosen.by(options, has_colours(sys.stdout))
+    if options.staged:
+        page(_printed(lambda: StagedTrace(chosen).kernel(event)))
+        return
+    session = Session("interpret", output=lambda text: None, observer=Trace(chosen))
     for name in conversation.session.names():
         session.environment.set(name, copy_of(conversation.session[name]))
     page(_printed(lambda: session.execute(event.source)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import textwrap
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from typing import TextIO
 
@@ -65,6 +68,31 @@ def page(text: str) -> None:
             pydoc.pager(text)
             return
     write(text + "\n")
+
+
+@contextmanager
+def paged() -> Iterator[bool]:
+    """What is printed meanwhile is shown a screen at a time, if it is for a terminal and longer than
+    that: by $PAGER, or less, as git does. Gives whether it may be in colours."""
+    pager, stdout = shlex.split(os.environ.get("PAGER", "less")), sys.stdout
+    if stdout is None or not has_colours(stdout) or not pager or shutil.which(pager[0]) is None:
+        yield stdout is not None and has_colours(stdout)
+        return
+    import subprocess
+
+    flush()
+    environment = {"LESS": "FRX", **os.environ}
+    with subprocess.Popen(pager, stdin=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdin is not None
+        try:
+            with redirect_stdout(process.stdin):
+                yield True
+            process.stdin.close()
+        except BrokenPipeError:  # who reads has seen enough
+            pass
+        finally:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
 
 
 def has_colours(stream: TextIO) -> bool:

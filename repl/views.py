@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.growth import GrowingHost
-from finchlang.host.ir import Expr
 from finchlang.host.print import text as listing
 from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Applied, Kind
@@ -16,7 +13,7 @@ from finchlang.rules.table import RULES
 from finchlang.run.spans import choice, sum_text
 from finchlang.session import KernelEvent, Observer
 from finchlang.source import Note
-from finchlang.syntax import KernelNode, Loop, Node, Variable
+from finchlang.syntax import KernelNode, Variable
 from finchlang.text.print import pretty
 from finchlang.walk import walk
 
@@ -45,7 +42,7 @@ class Passes(Observer):
     normalize`)."""
 
     def kernel(self, event: KernelEvent) -> None:
-        print(_title(event))
+        print(title(event))
         before = ""
         for name, program in event.passes:
             used = {n.name for n in walk(program) if isinstance(n, Variable)}
@@ -68,7 +65,7 @@ class Explanations(Observer):
 
     def kernel(self, event: KernelEvent) -> None:
         exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
-        print(_title(event) + exchanged)
+        print(title(event) + exchanged)
         told = ""
         for name, what in self.told(event):
             if name != told:
@@ -98,7 +95,7 @@ class Residuals(Observer):
     """The residual program of each kernel (`finch residual`)."""
 
     def kernel(self, event: KernelEvent) -> None:
-        print(_title(event))
+        print(title(event))
         print(listing(event.residual))
 
 
@@ -106,7 +103,7 @@ class Llvm(Observer):
     """The LLVM IR of each kernel (`finch llvm`)."""
 
     def kernel(self, event: KernelEvent) -> None:
-        print(_title(event, comment=";"))
+        print(title(event, comment=";"))
         print(event.llvm())
 
 
@@ -114,7 +111,7 @@ class Assembly(Observer):
     """The machine code of each kernel (`finch asm`)."""
 
     def kernel(self, event: KernelEvent) -> None:
-        print(_title(event))
+        print(title(event))
         print(event.asm())
 
 
@@ -126,74 +123,6 @@ LOOKS: dict[str, type[Observer]] = {
     "llvm": Llvm,
     "asm": Assembly,
 }
-
-
-class Trace(Observer):
-    """Each step, with the term before (`-`) and after (`+`) it (`finch trace`). The premises of a step
-    come before it, deeper; the rule they belong to is announced above them. Iterations are marked
-    with the coordinate they begin at: `Loop [i = 3]`. `all` shows the rules for expressions too."""
-
-    traces = True
-
-    def __init__(self, all: bool = False) -> None:
-        self.all = all
-        self.number = 0
-
-    def kernel(self, event: KernelEvent) -> None:
-        self.number = 0
-        print(_title(event))
-
-    def rule(self, applied: Applied) -> None:
-        if applied.kind == Kind.EXPRESSION and not self.all:
-            return
-        pad = "  " * (applied.depth - 1)
-        mark = (
-            "" if applied.at is None else f" [{_index(applied.before)} = {self.shown(applied.at)}]"
-        )
-        if applied.kind == Kind.PREMISE:
-            print(f"{pad}{applied.name}{mark}: its premise")
-            return
-        self.number += 1
-        print(f"{pad}{self.number} {applied.name}{mark}")
-        for sign, term in (("-", applied.before), ("+", applied.after)):
-            for line in pretty(term).splitlines():
-                print(f"{pad}  {sign} {line}".rstrip())
-
-    def shown(self, at: Expr) -> str:
-        """The coordinate an iteration begins at, as the interpreter knows it."""
-        return str(ExecutingHost().evaluate(at))
-
-
-def _index(term: Node) -> str:
-    return term.index.name if isinstance(term, Loop) else "at"
-
-
-class StagedTrace(Trace):
-    """The same steps when the kernel is staged, and after each what has been added to its residual
-    (`|`), all of which together is the residual (`finch trace --staged`)."""
-
-    traces = False
-
-    def __init__(self, all: bool = False) -> None:
-        super().__init__(all)
-        self.grown: list[str] = []
-
-    def kernel(self, event: KernelEvent) -> None:
-        super().kernel(event)
-        event.stage(GrowingHost(self.grown.append), self.rule)
-        self.flush("")
-
-    def rule(self, applied: Applied) -> None:
-        super().rule(applied)
-        self.flush("  " * (applied.depth - 1))
-
-    def flush(self, pad: str) -> None:
-        for line in self.grown:
-            print(f"{pad}  | {line}")
-        self.grown.clear()
-
-    def shown(self, at: Expr) -> str:
-        return str(at)
 
 
 class Counts(Observer):
@@ -217,11 +146,11 @@ class Counts(Observer):
         return "\n\n".join((_table("rule", self.rules), _table("host step", self.steps)))
 
 
-def _title(event: KernelEvent, comment: str = "#") -> str:
+def title(event: KernelEvent, comment: str = "#", number: int | None = None) -> str:
     """A line naming the place a kernel was read from."""
     span = event.source.span
     place = f"{span.source.name}:{span.line}" if span is not None else "unknown place"
-    return f"{comment} kernel at {place}"
+    return f"{comment} kernel {'' if number is None else f'{number} '}at {place}"
 
 
 def _table(heading: str, counts: Counter[str]) -> str:

@@ -15,7 +15,6 @@ from finchlang.script.callables import FinchFunction
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar
-from finchlang.text.print import pretty
 
 
 class Watch(Observer):
@@ -26,7 +25,6 @@ class Watch(Observer):
     def __init__(self) -> None:
         self.events: list[KernelEvent] = []
         self.rules: Counter[str] = Counter()
-        self.lines: list[str] = []
         self.steps: Counter[str] = Counter()
 
     def kernel(self, event: KernelEvent) -> None:
@@ -36,9 +34,6 @@ class Watch(Observer):
         if applied.kind != Kind.STEP:
             return
         self.rules[applied.name] += 1
-        pad = "  " * (applied.depth - 1)
-        self.lines.append(f"{pad}{applied.name}")
-        self.lines.extend(f"{pad}  | {line}" for line in pretty(applied.after).splitlines())
 
     def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
         self.steps.update(steps)

@@ -322,7 +322,9 @@ end
 """)
     for command in LOOKING:
         assert main([command, path]) == 0
-        titles = re.findall(r"^[#;] kernel at .*:(\d+)$", capsys.readouterr().out, re.MULTILINE)
+        titles = re.findall(
+            r"^[#;] kernel (?:\d )?at .*:(\d+)$", capsys.readouterr().out, re.MULTILINE
+        )
         assert list(dict.fromkeys(titles)) == ["6", "3"], command
 
 
@@ -331,6 +333,31 @@ def test_trace_numbers_and_names_the_rules(spmv: str, capsys) -> None:
     rules = re.findall(r"^ *(\d+) (\w+)(?: \[\w = \d+\])?$", capsys.readouterr().out, re.MULTILINE)
     assert [int(number) for number, _ in rules] == list(range(1, len(rules) + 1))
     assert {"Block", "Declare", "Loop", "Unfurl", "Assign", "Freeze"} <= {name for _, name in rules}
+
+
+def test_trace_shows_the_steps_that_are_asked_for(spmv: str, capsys) -> None:
+    def steps(*options: str) -> list[tuple[str, str]]:
+        assert main(["trace", *options, spmv]) == 0
+        shown = capsys.readouterr().out
+        return re.findall(r"^ *(\d+) (\w+)(?: \[.*\])?$", shown, re.MULTILINE)
+
+    all_of = steps()
+    assert steps("--steps", "3:5") == all_of[2:5] and steps("--steps", "4") == all_of[3:4]
+    assert steps("--steps", ":2") == all_of[:2] and steps("--kernel", "2") == []
+    assert steps("--kernel", "1", "--steps", "6:") == all_of[5:]
+    loops = steps("--rule", "Loop", "--rule", "Access")
+    assert loops == [s for s in all_of if s[1] in ("Loop", "Access")] and loops
+    assert steps("--staged", "--rule", "Freeze")[0][1] == "Freeze"
+    for wrong, told in (("--steps", "is not A:B"), ("--rule", "there is no rule `x`")):
+        assert main(["trace", wrong, "x", spmv]) != 0
+        assert told in capsys.readouterr().err
+
+
+def test_trace_marks_what_changed(spmv: str, capsys) -> None:
+    assert main(["trace", "--rule", "Unfurl", "--steps", "1:6", spmv]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    marks = [line.strip()[0] for line in lines]
+    assert marks.count("-") == marks.count("+") == 1 and "f" in marks and "e" in marks
 
 
 @pytest.mark.parametrize("rules", ("all", "paper"))

@@ -19,7 +19,9 @@ from finchlang.host.fold import const
 from finchlang.host.growth import GrowingHost
 from finchlang.host.ir import Const
 from finchlang.host.print import text
+from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Applied, Kind
+from finchlang.rules.shown import changed, shown, spans_of
 from finchlang.session import Observer, Session
 from finchlang.syntax import EMPTY
 from finchlang.tensors.tensor import Scalar, Tensor
@@ -53,28 +55,28 @@ end
 #: step of Fig 18: the rule (`its premise:` where what stands above it begins), and what is left
 STEPS = [
     (2, "Declare", r"\A\Z"),
-    (3, "Unfurl", r"if lookup\(\.\.\.\)\[i, j\]\n +s\[\] \+= lookup\(\.\.\.\)\[i, j\]"),
+    (3, "Unfurl", r"if lookup\(.*\)\[i, j\]\n +s\[\] \+= lookup\(A@\(j - 1\)\)\[i, j\]"),
     (4, "Loop", r"\Alet j = j_1\n"),  # "We insert a for-loop"
-    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= lookup\(\.\.\.\)\[i, j_1\]"),
-    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= SparseList\S*@\(j_1 - 1\)\[i\]"),
-    (5, "Unfurl", r"if sequence\(.*\)\[i\]\n +s\[\] \+= thunk\(\.\.\.\)\[i\]"),
+    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= lookup\(A@\(j_1 - 1\)\)\[i, j_1\]"),
+    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= A@\(j_1 - 1\)\[i\]"),
+    (5, "Unfurl", r"if sequence\(.*\)\[i\]\n +s\[\] \+= thunk\(sequence\(.*\)\)\[i\]"),
     (6, "Thunk", r"if sequence\(.*\)\[i\]\n +s\[\] \+= sequence\(.*\)\[i\]"),
     (7, "Sequence, its premise:", r"if sequence\(.*\)\[i\]"),
-    (7, "Phase", r"for i = \S+:stop_\d\n +if run\(Bool\(true\)\)\[i\]"),
-    (8, "Run", r"if Bool\(true\)\[\]"),
+    (7, "Phase", r"for i = \S+:stop_\d\n +if run\(true\)\[i\]"),
+    (8, "Run", r"if true\n"),
     (9, "Simplify", r"\Afor i = \S+:stop_\d\n +s\[\] \+= sequence\(.*\)\[i\]\nend"),
-    (10, "StepperSeek", r"s\[\] \+= stepper\(\.\.\.\)\[i\]"),
+    (10, "StepperSeek", r"s\[\] \+= stepper\(.*\)\[i\]"),
     (10, "StepperNext, its premise:", r"\Afor i = at_\d:stop_\d\n +s\[\] \+= stepper"),
     (11, "Thunk", r"for i = at_\d:stop_\d\n +s\[\] \+= spike\(.*\)\[i\]"),
     (11, "Spike", r"\[\] \+= run\(.*\)\[i\]\nend\n(.*\n)*.*s\[\] \+= spike\(.*\)\[i\]"),
-    (11, "Run", r"for i = at_\d:\(stop_\d - 1\)\n +s\[\] \+= Float64\(0.0\)\[\]"),
+    (11, "Run", r"for i = at_\d:\(stop_\d - 1\)\n +s\[\] \+= 0.0"),
     (12, "Simplify", r"\A\Z"),  # adding 0 does nothing
-    (11, "Spike", r"\Afor i = stop_\d:stop_\d\n +s\[\] \+= Element\(0.0\)@q_\d\[\]"),
-    (12, "Simplify", r"\As\[\] \+= Element\(0.0\)@q_\d\[\]\Z"),
+    (11, "Spike", r"\Afor i = stop_\d:stop_\d\n +s\[\] \+= A_val\[q_\d\]"),
+    (12, "Simplify", r"\As\[\] \+= A_val\[q_\d\]\Z"),
     (12, "Assign", r"\A\Z"),  # the spike's end: A.lvl.lvl.val[q] is added
     (10, "StepperNext", r"\Afor i = \(stop_\d \+ 1\):stop_\d\n"),
     (7, "Sequence", r"\[i\]"),
-    (8, "Run", r"if Bool\(false\)\[\]"),
+    (8, "Run", r"if false\n"),
     (9, "Simplify", r"\A\Z"),  # the part below the diagonal is gone
     (4, "Loop", r"\Alet j = j_1\n"),
     (13, "Freeze", r"\A\Z"),
@@ -87,12 +89,19 @@ class Kept(Watch):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[str, str]] = []
+        self.lines: list[str] = []
 
     def rule(self, applied: Applied) -> None:
         super().rule(applied)
-        if applied.kind != Kind.EXPRESSION:
-            premise = ", its premise:" if applied.kind == Kind.PREMISE else ""
-            self.told.append((applied.name + premise, pretty(applied.after)))
+        if applied.kind == Kind.EXPRESSION:
+            return
+        premise = ", its premise:" if applied.kind == Kind.PREMISE else ""
+        after = shown(applied.after)
+        self.told.append((applied.name + premise, after))
+        if applied.kind == Kind.STEP:
+            pad = "  " * (applied.depth - 1)
+            self.lines.append(f"{pad}{applied.name}")
+            self.lines.extend(f"{pad}  | {line}" for line in after.splitlines())
 
 
 def trace(which: str) -> Kept:
@@ -218,7 +227,8 @@ def test_expressions_and_the_defines_of_loops_are_told_apart() -> None:
 
 
 def test_the_residual_grows_to_what_it_is() -> None:
-    """The lines told while staging are the residual program, whatever it is made of."""
+    """The lines told while staging are the residual program, whatever it is made of; and that looplets
+    are looked at changes nothing."""
     for which in ("all", "paper"):
         for body, values, _, _ in KERNELS.values():
             watch = Watch()
@@ -228,10 +238,29 @@ def test_the_residual_grows_to_what_it_is() -> None:
             session.run(kernel(body))
             (event,) = watch.events
             grown: list[str] = []
-            event.stage(GrowingHost(grown.append), lambda applied: None)
+            seen: list[str] = []
+            event.stage(GrowingHost(grown.append), lambda a, to=seen: to.append(shown(a.after)))
             body_lines = text(event.residual).splitlines()[1:-1]
-            shown = [line[4:] for line in body_lines if not line.startswith("    return")]
-            assert [without_numbers(x) for x in grown] == [without_numbers(x) for x in shown]
+            lines = [line[4:] for line in body_lines if not line.startswith("    return")]
+            assert [without_numbers(x) for x in grown] == [without_numbers(x) for x in lines]
+            assert seen and not any("..." in term or "value=" in term for term in seen)
+
+
+def test_what_a_step_replaced_is_known_with_its_place() -> None:
+    source = "@finch begin\ns .= 0\nfor i = _\ns[] += y[i]\nend\nend"
+    told: list[Applied] = []
+    watch = Watch()
+    session = Session("interpret", observer=watch)
+    session["s"], session["y"] = Scalar(0.0), sparse(Y)
+    session.run(source)
+    (event,) = watch.events
+    event.stage(ResidualHost(), told.append)
+    places = {
+        a.name: [span.text for node in changed(a.before, a.after) for span in spans_of(node)]
+        for a in told
+    }
+    assert places["Unfurl"] == places["Thunk"] == ["y[i]"]
+    assert places["Assign"] == ["s[] += y[i]"] and places["Declare"] == ["s .= 0"]
 
 
 def without_numbers(line: str) -> str:

@@ -22,6 +22,7 @@ from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Run
 from finchlang.source import Bug, Span
 from finchlang.syntax import Literal, Node
+from finchlang.text.print import pretty
 from finchlang.types import Int64, Type
 
 READ, UPDATE = "read", "update"
@@ -383,6 +384,9 @@ class Uniform(TensorLike):
     value: Node
     dims: tuple[Expr | None, ...]
     mode: str = READ
+
+    def __str__(self) -> str:
+        return pretty(self.value)
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.dims

@@ -1,0 +1,215 @@
+"""What `finch trace` and `:trace` print: the rules that are applied, and what each step changes."""
+
+from __future__ import annotations
+
+import re
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher, get_close_matches
+from typing import Any
+
+from finchlang.host.execute import ExecutingHost
+from finchlang.host.growth import GrowingHost
+from finchlang.host.ir import Expr
+from finchlang.rules.engine import Applied, Kind
+from finchlang.rules.shown import shown
+from finchlang.rules.table import RULES
+from finchlang.session import KernelEvent, Observer
+from finchlang.source import FinchError
+from finchlang.syntax import Loop, Node
+
+from .report import BOLD, PLAIN, RED, TEAL
+from .views import title
+
+#: how many steps there may be
+MANY = 1 << 60
+GREEN = "\033[1;38;5;28m"
+
+
+class _Range(Action):
+    """A:B, in which one may be left out; A alone is that step."""
+
+    def __call__(self, parser: Any, options: Any, values: Any, option: Any = None) -> None:
+        match = re.fullmatch(r"(\d*)(:?)(\d*)", values)
+        if match is None or not values.strip(":"):
+            raise ArgumentError(self, f"`{values}` is not A:B, the first step and the last")
+        first, colon, last = match.groups()
+        chosen = int(first or 1), int(last or MANY) if colon else int(first)
+        setattr(options, self.dest, chosen)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options of a trace."""
+    parser.add_argument("--kernel", type=int, metavar="N", help="the N-th kernel of the file only")
+    parser.add_argument(
+        "--rule", action="append", metavar="NAME", help="steps of this rule only (more than once)"
+    )
+    parser.add_argument(
+        "--steps", action=_Range, metavar="A:B", default=(1, MANY), help="from step A to B only"
+    )
+    for name, what in (
+        ("staged", "stage the kernels, and show their residuals grow"),
+        ("all", "the rules for expressions too, and each Define of a loop"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=what)
+
+
+@dataclass
+class Chosen:
+    """Which steps are printed, of which kernels, and whether in colours."""
+
+    expressions: bool = False
+    kernel: int | None = None
+    rules: frozenset[str] = frozenset()
+    steps: tuple[int, int] = (1, MANY)
+    colours: bool = False
+    #: the kernels so far, each with how often it was run
+    kernels: list[list[Any]] = field(default_factory=list)
+
+    @staticmethod
+    def by(options: Namespace, colours: bool = False) -> Chosen:
+        """What the options of `add_options` say. Raises FinchError "unknown name"."""
+        rules = frozenset(options.rule or ())
+        known = {name for rule in RULES for name in (rule.name, *rule.steps)}
+        for name in sorted(rules - known):
+            near = get_close_matches(name, known, 1)
+            hint = f"`--rule {near[0]}`" if near else "`finch rules` lists them"
+            raise FinchError("unknown name", f"there is no rule `{name}`", hint=hint)
+        return Chosen(options.all, options.kernel, rules, options.steps, colours)
+
+    def number(self, event: KernelEvent) -> int:
+        """Which kernel it is, which begins to run."""
+        for number, known in enumerate(self.kernels, 1):
+            if known[0] is event.compiled:
+                known[1] += 1
+                return number
+        self.kernels.append([event.compiled, 1])
+        return len(self.kernels)
+
+    def has(self, applied: Applied, number: int) -> bool:
+        """Whether a step of the kernel at hand is among them."""
+        is_named = not self.rules or applied.name in self.rules
+        return is_named and self.steps[0] <= number <= self.steps[1]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all steps of a kernel are."""
+        return not self.rules and self.steps == (1, MANY)
+
+
+class Trace(Observer):
+    """Each step, with the lines of the term that go (`-`) and those that come (`+`). The premises of a
+    step come before it, deeper; the rule they belong to is announced above them. Iterations are marked
+    with the coordinate they begin at: `Loop [i = 3]`."""
+
+    traces = True
+
+    def __init__(self, chosen: Chosen | None = None) -> None:
+        self.chosen = chosen or Chosen()
+        self.number = 0
+        self.is_this = False
+
+    def started(self, event: KernelEvent) -> None:
+        number = self.chosen.number(event)
+        runs = self.chosen.kernels[number - 1][1]
+        self.number = 0
+        self.is_this = self.chosen.kernel in (None, number)
+        if self.is_this:
+            print(title(event, number=number) + f", run {runs}" * (runs > 1))
+
+    def rule(self, applied: Applied) -> None:
+        self.step(applied)
+
+    def step(self, applied: Applied) -> bool:
+        """Print a step, if it is to be; whether it is."""
+        chosen = self.chosen
+        if applied.kind == Kind.EXPRESSION and not chosen.expressions:
+            return False
+        is_premise = applied.kind == Kind.PREMISE
+        self.number += not is_premise
+        number = self.number + is_premise
+        if not self.is_this or not chosen.has(applied, number):
+            return False
+        pad = "  " * (applied.depth - 1)
+        mark = (
+            "" if applied.at is None else f" [{_index(applied.before)} = {self.shown(applied.at)}]"
+        )
+        if is_premise:
+            print(f"{pad}{applied.name}{mark}: its premise")
+            return True
+        bold, plain = (BOLD, PLAIN) if chosen.colours else ("", "")
+        print(f"{pad}{number} {bold}{applied.name}{plain}{mark}")
+        for line in marked(shown(applied.before), shown(applied.after), chosen.colours):
+            print(f"{pad}  {line}".rstrip())
+        return True
+
+    def shown(self, at: Expr) -> str:
+        """The coordinate an iteration begins at, as the interpreter knows it."""
+        return str(ExecutingHost().evaluate(at))
+
+
+def _index(term: Node) -> str:
+    return term.index.name if isinstance(term, Loop) else "at"
+
+
+def marked(before: str, after: str, colours: bool = False) -> Iterator[str]:
+    """The lines of two texts, with `-` before those that only the first has, and `+` before those that
+    only the second has; in colours, what is another one in a line is bright."""
+    old, new = before.splitlines(), after.splitlines()
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from (f"  {line}" for line in old[i:j])
+            continue
+        gone, come = old[i:j], new[k:m]
+        if colours:
+            gone, come = _coloured(gone, come, RED), _coloured(come, gone, GREEN)
+        yield from (f"- {line}" for line in gone)
+        yield from (f"+ {line}" for line in come)
+
+
+def _coloured(lines: list[str], others: list[str], colour: str) -> list[str]:
+    """Lines with what the others do not have in colour."""
+    found = []
+    for at, line in enumerate(lines):
+        words = re.findall(r"\s+|\w+|.", line)
+        other = re.findall(r"\s+|\w+|.", others[at]) if at < len(others) else []
+        matcher = SequenceMatcher(None, words, other, autojunk=False)
+        pieces = [
+            "".join(words[i:j]) if tag == "equal" else f"{colour}{''.join(words[i:j])}{PLAIN}"
+            for tag, i, j, _, _ in matcher.get_opcodes()
+            if i < j
+        ]
+        found.append("".join(pieces))
+    return found
+
+
+class StagedTrace(Trace):
+    """The same steps when the kernel is staged, and after each what has been added to its residual
+    (`|`), all of which together is the residual (`finch trace --staged`)."""
+
+    traces = False
+
+    def __init__(self, chosen: Chosen | None = None) -> None:
+        super().__init__(chosen)
+        self.grown: list[str] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.started(event)
+        event.stage(GrowingHost(self.grown.append), self.rule)
+        self.flush("", self.is_this and self.chosen.is_whole)
+
+    def rule(self, applied: Applied) -> None:
+        is_step = applied.kind == Kind.STEP
+        is_shown = self.step(applied)
+        if is_shown or is_step:
+            self.flush("  " * (applied.depth - 1), is_shown)
+
+    def flush(self, pad: str, is_shown: bool) -> None:
+        for line in self.grown if is_shown else ():
+            bar = f"{TEAL}|{PLAIN}" if self.chosen.colours else "|"
+            print(f"{pad}  {bar} {line}")
+        self.grown.clear()
+
+    def shown(self, at: Expr) -> str:
+        return str(at)
