@@ -5,39 +5,25 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_BINARY = {
-    **{"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"},
-    **{"floordiv": "floor_divide", "mod": "remainder", "pow": "pow", "matmul": "matmul"},
-    **{"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"},
-    **{"lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"},
-}
-_COMPARISONS = {
-    **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"},
-    **{"gt": "greater", "ge": "greater_equal"},
-}
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
-#: methods that are functions of `finchlang.array` with the array as their first argument
-_METHODS = (
-    *("sum", "prod", "min", "max", "any", "all", "mean", "var", "std", "argmin", "argmax"),
-    *("astype", "clip", "compute", "plan", "todense", "take", "squeeze", "round"),
-    *("ravel", "repeat", "diagonal", "swapaxes"),
-)
-_PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "size": "size_of", "device": "device_of"}
-#: those that `finchlang.array.interop` has, by their names in classes
-_SPECIAL = {
-    **{"__array_ufunc__": "array_ufunc", "__array_function__": "array_function"},
-    **{"__array__": "array", "__array_namespace__": "array_namespace", "to_device": "to_device"},
-    **{
-        "__bool__": "to_bool",
-        "__int__": "to_int",
-        "__float__": "to_float",
-        "__index__": "to_index",
-    },
-    **{"__complex__": "to_complex", "__len__": "length", "__iter__": "iterate"},
-    **{"__setitem__": "setitem", "transpose": "transposed", "reshape": "reshaped"},
-    "flatten": "flattened",
+#: what has the array, `self`, as its first argument
+Method = Callable[..., Any]
+
+INTEROP = "finchlang.array.interop"
+
+#: what other libraries call what arrays have here by another name
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("toarray", "numpy", "values", "A"), "`todense()`, or `to_numpy()` of a tensor"
+    ),
+    **dict.fromkeys(("tocsc", "tocsr", "tocoo", "to_coo", "asformat"), "`to_scipy()` of a tensor"),
+    **dict.fromkeys(
+        ("coords", "data", "indices", "nonzero", "row", "col"), "`entries()` of a tensor"
+    ),
+    **dict.fromkeys(("dot", "multiply"), "`@` or `*`"),
+    "item": "`float(x)` or `int(x)`",
+    "getnnz": "`nnz`",
 }
 
 
@@ -48,48 +34,102 @@ class NotAnArray(TypeError):
 _found: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
-def _function(name: str, module: str = "finchlang.array") -> Callable[..., Any]:
+def late(name: str, module: str = "finchlang.array") -> Callable[..., Any]:
+    """A function of a module that is imported when this is first asked for."""
     found = _found.get((name, module))
     if found is None:
         found = _found[name, module] = getattr(importlib.import_module(module), name)
     return found
 
 
-def _binary(name: str, is_reflected: bool) -> Callable[..., Any]:
+def _binary(name: str) -> tuple[Method, Method]:
+    """An operator, and the same with its operands exchanged."""
     function: Any = None
 
     def method(self: Any, other: Any) -> Any:
         nonlocal function
-        function = function or _function(name)
+        function = function or late(name)
         try:
-            return function(other, self) if is_reflected else function(self, other)
+            return function(self, other)
         except NotAnArray:
             return NotImplemented
 
-    return method
+    def reflected(self: Any, other: Any) -> Any:
+        nonlocal function
+        function = function or late(name)
+        try:
+            return function(other, self)
+        except NotAnArray:
+            return NotImplemented
+
+    return method, reflected
 
 
-def _method(name: str, module: str = "finchlang.array") -> Callable[..., Any]:
+def _method(name: str, module: str = "finchlang.array") -> Method:
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
-        return _function(name, module)(self, *args, **keywords)
+        return late(name, module)(self, *args, **keywords)
 
     return method
 
 
-def join(kind: type) -> None:
-    """Make a class one of arrays: with the operators and methods that it does not have itself."""
-    methods: dict[str, Any] = {}
-    for sign, name in {**_BINARY, **_COMPARISONS}.items():
-        methods[f"__{sign}__"] = _binary(name, False)
-        if sign in _BINARY:
-            methods[f"__r{sign}__"] = _binary(name, True)
-    methods |= {f"__{sign}__": _method(name) for sign, name in _UNARY.items()}
-    methods |= {name: _method(name) for name in _METHODS}
-    methods |= {name: property(_method(of)) for name, of in _PROPERTIES.items()}
-    methods["__getitem__"] = _method("getitem", "finchlang.array.indexing")
-    special = "finchlang.array.interop"
-    methods |= {name: _method(of, special) for name, of in _SPECIAL.items()}
-    methods["__hash__"] = object.__hash__
-    for name, method in methods.items():
-        if name not in vars(kind) or name == "__hash__":
-            setattr(kind, name, method)
+class ArrayMethods:
+    """A class of arrays: its operators and methods, as far as it does not define them itself, are the
+    functions of `finchlang.array`, and so lazy. Raises AttributeError for other names, with ours."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__ = _binary("remainder")
+    __pow__, __rpow__ = _binary("pow")
+    __matmul__, __rmatmul__ = _binary("matmul")
+    __and__, __rand__ = _binary("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("bitwise_left_shift")
+    __rshift__, __rrshift__ = _binary("bitwise_right_shift")
+    __eq__ = _binary("equal")[0]
+    __ne__ = _binary("not_equal")[0]
+    __lt__ = _binary("less")[0]
+    __le__ = _binary("less_equal")[0]
+    __gt__ = _binary("greater")[0]
+    __ge__ = _binary("greater_equal")[0]
+    __hash__ = object.__hash__
+    __neg__, __pos__ = _method("negative"), _method("positive")
+    __abs__, __invert__ = _method("abs"), _method("bitwise_invert")
+
+    sum, prod, mean = _method("sum"), _method("prod"), _method("mean")
+    min, max, any, all = _method("min"), _method("max"), _method("any"), _method("all")
+    var, std = _method("var"), _method("std")
+    argmin, argmax, take = _method("argmin"), _method("argmax"), _method("take")
+    astype, clip, round = _method("astype"), _method("clip"), _method("round")
+    compute, plan, todense = _method("compute"), _method("plan"), _method("todense")
+    ravel, repeat, squeeze = _method("ravel"), _method("repeat"), _method("squeeze")
+    diagonal, swapaxes = _method("diagonal"), _method("swapaxes")
+    T, mT = property(_method("transpose")), property(_method("matrix_transpose"))
+    size, device = property(_method("size_of")), property(_method("device_of"))
+
+    __getitem__ = _method("getitem", "finchlang.array.indexing")
+    __setitem__ = _method("setitem", INTEROP)
+    __array_ufunc__ = _method("array_ufunc", INTEROP)
+    __array_function__ = _method("array_function", INTEROP)
+    __array__ = _method("array", INTEROP)
+    __array_namespace__ = _method("array_namespace", INTEROP)
+    __bool__, __int__ = _method("to_bool", INTEROP), _method("to_int", INTEROP)
+    __float__, __index__ = _method("to_float", INTEROP), _method("to_index", INTEROP)
+    __complex__ = _method("to_complex", INTEROP)
+    __len__, __iter__ = _method("length", INTEROP), _method("iterate", INTEROP)
+    to_device, transpose = _method("to_device", INTEROP), _method("transposed", INTEROP)
+    reshape, flatten = _method("reshaped", INTEROP), _method("flattened", INTEROP)
+    _repr_html_ = _method("html", "finchlang.script.html")
+
+    if not TYPE_CHECKING:  # or any name would be one
+
+        def __getattr__(self, name: str) -> Any:
+            kind, known = type(self).__name__, ELSEWHERE.get(name)
+            hint = f"; here it is {known}" if known else ""
+            message = f"{kind} has no attribute {name!r}{hint}"
+            raise AttributeError(message, name=name, obj=self)

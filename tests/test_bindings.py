@@ -129,7 +129,6 @@ def test_lists_that_are_no_arrays(value: list[Any], kind: str) -> None:
         (np.ones(2, complex), "complex128"),
         (np.array([1, "a"], object), "object"),
         (np.array(["a"]), "<U1"),
-        (np.ma.masked_array([1.0, 2.0], [0, 1]), "masked"),
     ],
 )
 def test_what_stands_for_no_tensor(engine: str, value: Any, words: str) -> None:

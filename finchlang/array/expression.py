@@ -17,7 +17,7 @@ from finchlang.array.values import (
     values_of,
     values_of_number,
 )
-from finchlang.protocols import join
+from finchlang.protocols import ArrayMethods
 from finchlang.script.tensors import over
 from finchlang.syntax import Literal
 from finchlang.tensors.element import Element, typed_literal
@@ -228,7 +228,7 @@ def converted(arg: Expression, to: Type) -> Expression:
 # ----------------------------------------------------------------------------------------- Array
 
 
-class Array:
+class Array(ArrayMethods):
     """A lazy array: nothing is computed before `compute`, or one of `float(x)`, `np.asarray(x)` ..., asks
     for it. It refers to its operands, whose values are those at that time."""
 
@@ -257,6 +257,3 @@ class Array:
     def __repr__(self) -> str:
         size = "x".join(map(str, self.shape))
         return f"{size or '0-d'} lazy array of {self.dtype}, fill {self.fill}"
-
-
-join(Array)

@@ -15,7 +15,7 @@ from finchlang.array.values import Stored, stored_of
 from finchlang.protocols import NotAnArray
 from finchlang.script.views import TensorView
 from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
+from finchlang.tensors.adopted import as_tensor, is_pydata, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import PairType, Type, foreign, type_of_value
 
@@ -79,6 +79,8 @@ def expression_of(value: Any) -> Expression | None:
         return _leaf_of_array(value)
     if is_scipy(value):
         return _leaf_of_matrix(value)
+    if is_pydata(value):
+        return as_expression(as_tensor(value))
     own = type_of_value(value)
     if own is None or isinstance(own, PairType):
         return None

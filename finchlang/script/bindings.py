@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from finchlang.script.show import kind_of
+from finchlang.script.tensors import construct_tensor, convert
 from finchlang.script.values import is_number
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Call, Define, Let, Literal, Loop, Node, Variable
-from finchlang.tensors.formats import MODES
+from finchlang.tensors.adopted import as_tensor, is_pydata
+from finchlang.tensors.formats import MODES, parse_format
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.parse import parse_script
 from finchlang.types import Float64, foreign, promote, type_of_value
 from finchlang.walk import walk
@@ -34,16 +37,60 @@ def check_name(name: Any) -> None:
 
 
 def from_python(value: Any) -> Any:
-    """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays.
+    """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays,
+    sparse arrays of PyData tensors of their own.
 
     Raises FinchError "dimension" for lists of different lengths in one, "type" for integers of more
-    than 64 bits, "resource" for lists that are nested in themselves.
+    than 64 bits and for arrays of libraries that are not taken, "resource" for lists that are nested in
+    themselves.
     """
     if value is None:
         return NOTHING
     if type(value) is int and not is_number(value):
         raise FinchError("type", f"a name cannot be bound to {foreign(value)}")
-    return _array(value) if type(value) is list else value
+    if type(value) is list:
+        return _array(value)
+    if is_pydata(value) or isinstance(value, np.ma.MaskedArray):
+        return as_tensor(value)
+    library = type(value).__module__.partition(".")[0]
+    if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
+        raise _refusal(value)
+    return value
+
+
+def tensor_in_python(*given: Any) -> Tensor:
+    """What `Tensor(format, array)` and `Tensor(array)` are in Python: as in scripts, but that the format is
+    a text, and that the modes of an array stay as they are named."""
+    values = [from_python(value) for value in given]
+    if values and isinstance(values[0], str):
+        values[0] = parse_format(values[0])
+    made = construct_tensor(*values)
+    if isinstance(made, SwizzledTensor):
+        return convert(made.body.format, made)
+    if not isinstance(made, Tensor):
+        raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
+    return made
+
+
+#: the libraries whose arrays are values here
+_TAKEN = ("numpy", "scipy", "finchlang")
+#: how what holds arrays in other libraries is made one of NumPy's, by a method that it has
+_WAYS = {
+    "collect": "collect().to_numpy()",
+    "to_numpy": "to_numpy()",
+    "to_array": "to_array().to_numpy()",
+    "numpy": "numpy()",
+    "compute": "compute()",
+}
+
+
+def _refusal(value: Any) -> FinchError:
+    """The error for an array, or a table, of a library whose values are not taken."""
+    kind = type(value)
+    name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    call = next((f"x.{call}" for way, call in _WAYS.items() if hasattr(kind, way)), "np.asarray(x)")
+    message = f"an object {name} is not taken, an array of NumPy with its values is"
+    return FinchError("type", message, None, f"`{call}`")
 
 
 def _array(values: list[Any]) -> Any:

@@ -30,20 +30,28 @@ def display_text(value: Any) -> str:
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         return show(value if tensor is None else tensor)
     levels = measure(tensor)
-    total = sum(use.bytes for use in levels)
-    element = levels[-1].level.element_type
-    lines = [
-        f"{element} tensor of size {size_text(tensor.shape)}, "
-        f"fill {show(levels[-1].level.fill.value)}: "
-        f"{_count(tensor.countstored(), 'entry', 'entries')} stored, {_count(total, 'byte')}",
-        *_table([HEADINGS, *(_row(depth, use) for depth, use in enumerate(levels))]),
-    ]
+    lines = [summary(tensor, levels), *_table([HEADINGS, *rows(levels)])]
     for position, use in enumerate(levels):
         if use.arrays and max(map(len, use.arrays.values())) <= LISTED:
             lines[position + 2] += "".join(f"  {n} = {_entries(a)}" for n, a in use.arrays.items())
     is_small = math.prod(tensor.shape) <= SMALL
     dense = show(tensor).partition("\n")[2] if is_small else spy_text(tensor)
     return "\n".join([*lines, *([dense] if dense else [])])
+
+
+def summary(tensor: Any, levels: list[LevelUse]) -> str:
+    """What a tensor of these levels is, in a line."""
+    leaf, total = levels[-1].level, sum(use.bytes for use in levels)
+    stored = _count(tensor.countstored(), "entry", "entries")
+    return (
+        f"{leaf.element_type} tensor of size {size_text(tensor.shape)}, "
+        f"fill {show(leaf.fill.value)}: {stored} stored, {_count(total, 'byte')}"
+    )
+
+
+def rows(levels: list[LevelUse]) -> list[tuple[str, ...]]:
+    """What there is to say of each level, below HEADINGS."""
+    return [_row(depth, use) for depth, use in enumerate(levels)]
 
 
 def save_picture(path: str, value: Any) -> None:

@@ -19,7 +19,8 @@ from finchlang.tensors.level import Level
 from finchlang.tensors.packing import aligned_storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.tensor import MAX_DIMENSION, Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.stored import MAX_DIMENSION
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, type_of_dtype
 
 #: what stands in a list of coordinates or an array

@@ -12,18 +12,15 @@ from finchlang.script.show import kind_of, size_text
 from finchlang.script.values import dense, is_array, plain, whole
 from finchlang.script.views import TensorView
 from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.adopted import as_tensor, list_format
 from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.contents import summed
-from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.scalars import Scalar as ScalarLevel
-from finchlang.tensors.sparse_coo import SparseCOO
-from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64, Int64, Type, can_store, type_of_dtype, type_of_value
+from finchlang.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 
 #: how many random entries are made at a time
 PART = 1 << 20
@@ -192,15 +189,7 @@ def sparse_of(*args: Any) -> Tensor:
         raise FinchError("dimension", message)
     coordinates, sums = summed(coordinates, values)
     sizes = [whole(size, "a size") for size in shape]
-    return Tensor.from_coo(_sparse_format(len(sizes), element), sizes, list(coordinates), sums)
-
-
-def _sparse_format(order: int, element: Type) -> Level:
-    """The sparse format of a tensor that nobody named one for."""
-    leaf = Element(typed_literal(0, element))
-    if order > 2:
-        return SparseCOO(leaf, Int64, order)
-    return SparseList(leaf) if order == 1 else Dense(SparseList(leaf))
+    return Tensor.from_coo(list_format(element, len(sizes)), sizes, list(coordinates), sums)
 
 
 def _vector(value: Any) -> Any:
@@ -228,7 +217,7 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     sizes = tuple(whole(size, "a size") for size in given)
     if type_of_value(density) is None or not 0 <= density <= 1:
         raise FinchError("type", "a density is a number from 0 to 1")
-    format = _sparse_format(len(sizes), Float64)
+    format = list_format(Float64, len(sizes))
     empty = Tensor(format, *sizes)  # checks the sizes
     total = math.prod(empty.shape)
     generator = np.random.default_rng(seed)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.denote.shapes import infer, size
-from finchlang.protocols import join
+from finchlang.protocols import ArrayMethods
 from finchlang.syntax import (
     Access,
     Assign,
@@ -53,7 +53,7 @@ class Template:
 _template = lru_cache(1024)(Template)
 
 
-class TensorView:
+class TensorView(ArrayMethods):
     """A tensor made of others by shape operators. `values` are those that the names of its template
     stand for, which it has no copies of."""
 
@@ -121,9 +121,6 @@ class TensorView:
     def call_of(self, names: Mapping[str, Node]) -> Node:
         """The call with others in the places of its own names."""
         return substitute(self.template.call, {Variable(k): v for k, v in names.items()})
-
-
-join(TensorView)
 
 
 def _level(format: Any) -> Level:

@@ -16,7 +16,7 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
-from finchlang.types import Int64, foreign, type_of_dtype
+from finchlang.types import Int64, Type, foreign, type_of_dtype
 
 #: of a tensor as its modes are named
 Format = Level | Swizzled
@@ -24,7 +24,8 @@ Format = Level | Swizzled
 
 def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     """The tensor a script value stands for, over the same memory: NumPy arrays (contiguous in any
-    order of their axes) and SciPy matrices (CSC and CSR in place); None if it stands for none.
+    order of their axes) and SciPy matrices (CSC and CSR in place), or a copy of a sparse array of PyData;
+    None if it stands for none.
 
     A SciPy matrix with unsorted or repeated coordinates is put in order first (in place, unless it is
     read-only); parts that are not contiguous or not in the machine's byte order are copied. Raises
@@ -42,7 +43,14 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
         )
     if isinstance(value, np.ndarray):
         return _from_array(value)
+    if is_pydata(value):
+        return _from_pydata(value)
     return _from_scipy(value) if is_scipy(value) else None
+
+
+def is_pydata(value: Any) -> bool:
+    """Whether a value is a sparse array of PyData (COO, GCXS, DOK)."""
+    return type(value).__module__.startswith("sparse.") and hasattr(value, "asformat")
 
 
 def is_scipy(value: Any) -> bool:
@@ -148,15 +156,34 @@ def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
     return Swizzled(level, (2, 1)) if is_by_rows else level
 
 
+def _from_pydata(array: Any) -> Tensor:
+    """A sparse array of PyData, copied, with its fill."""
+    found = array.asformat("coo")
+    element = type_of_dtype(found.dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {found.dtype} have no element type here")
+    format = list_format(element, found.ndim, element.wrap(found.fill_value))
+    return Tensor.from_coo(format, found.shape, found.coords, found.data)
+
+
+def list_format(element: Type, order: int, fill: Any = 0) -> Level:
+    """The format of a sparse tensor that nobody named one for."""
+    leaf = Element(typed_literal(fill, element))
+    if order > 2:
+        return SparseCOO(leaf, Int64, order)
+    if order == 0:
+        return leaf
+    return SparseList(leaf) if order == 1 else Dense(SparseList(leaf))
+
+
 def _from_coordinates(array: Any) -> Tensor:
     """A sparse array of another order than 2."""
     element = type_of_dtype(array.dtype)
     if element is None:
         raise FinchError("type", f"arrays of {array.dtype} have no element type here")
-    found, order = _checked_coordinates(array), array.ndim
+    found = _checked_coordinates(array)
     found.sum_duplicates()
-    leaf = Element(typed_literal(0, element))
-    level = SparseList(leaf) if order == 1 else SparseCOO(leaf, Int64, order)
+    level = list_format(element, array.ndim)
     return Tensor.from_coo(level, found.shape, found.coords, found.data)
 
 

@@ -9,39 +9,49 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.protocols import join
+from finchlang.protocols import late
 from finchlang.source import FinchError
 from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.contents import is_sorted
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, differs, typed_literal
-from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.packing import pack
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.types import foreign, type_of_dtype
+from finchlang.tensors.stored import Stored, checked_shape, format_of
+from finchlang.types import type_of_dtype
 
-MAX_DIMENSION = 2**62
 
-
-class Tensor:
+class Tensor(Stored):
     """A tensor: `format` (a Level), `shape` (a size for each mode), and `storage`, one dict of
     arrays and counters for each level, outermost first, as the levels' docstrings describe them.
 
-    `Tensor("Dense(SparseList(Element(0.0)))", m, n)` is an m x n tensor of fill values. Modes are
-    column-major: the outermost level is the last mode.
+    `Tensor("Dense(SparseList(Element(0.0)))", m, n)` is an m x n tensor of fill values,
+    `Tensor(format, array)` a copy of a NumPy array, a sparse array of SciPy or PyData/Sparse, nested
+    lists or a tensor, which stores what differs from the format's fill; without a format it has that of
+    the array. Modes are column-major: the outermost level is the last mode.
+
+    Raises FinchError, of kind syntax or "unknown name" for a text that is no format, "dimension" for
+    another number of modes than sizes, "type" for what cannot be stored.
     """
 
+    format: Level
     #: what it is kept in
     memory: Memory
     #: memory that it had before, for a kernel that makes it anew
     back_buffer: Memory | None = None
 
-    def __init__(self, format: Level | str, *shape: int):
-        self.format = parse_format(format) if isinstance(format, str) else format
-        sizes = _checked_shape(self.format, shape or (0,) * self.format.order)
+    def __init__(self, *given: Any):
+        format, *shape = given or (None,)
+        is_format = isinstance(format, (Level, str))
+        if not is_format or (len(shape) == 1 and not isinstance(shape[0], (int, np.integer))):
+            made = late("tensor_in_python", "finchlang.script.bindings")(*given)
+            self.format, self.memory, self.checked = made.format, made.memory, made.checked
+            return
+        self.format = format_of(format)
+        sizes = checked_shape(self.format, tuple(shape) or (0,) * self.format.order)
         if isinstance(self.format, ScalarLevel):
             raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
         none = np.empty((self.format.order, 0), np.int64)
@@ -61,7 +71,7 @@ class Tensor:
     ) -> Tensor:
         """A tensor with copies of these arrays, by level as in `storage`; `checked` if they are known
         to be sound."""
-        sizes = _checked_shape(format, tuple(shape))
+        sizes = checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
 
     def __copy__(self) -> Tensor:
@@ -122,7 +132,7 @@ class Tensor:
         array = np.asarray(array)
         if format is None:
             return cls.from_numpy(array, dense_format(array.dtype, array.ndim))
-        level = parse_format(format) if isinstance(format, str) else format
+        level = format_of(format)
         if level.order != array.ndim:
             raise FinchError(
                 "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
@@ -279,7 +289,7 @@ def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
     return storage | views
 
 
-class Scalar:
+class Scalar(Stored):
     """A tensor without dimensions: `value`, and the `fill` (and type) it was made with."""
 
     __slots__ = ("format", "value")
@@ -307,11 +317,15 @@ class Scalar:
         return f"{type(self.format).__name__}({self.value})"
 
 
-class SwizzledTensor:
+class SwizzledTensor(Stored):
     """A tensor with its modes in another order: mode k of this is where `permutation` has k
     (`permutation[p]` names the mode of this that is mode p + 1 of `body`)."""
 
     def __init__(self, body: Tensor, permutation: tuple[int, ...]):
+        if not isinstance(body, Tensor):
+            raise FinchError(
+                "type", f"the modes of a {type(body).__name__} have no order to change"
+            )
         if sorted(permutation) != list(range(1, body.order + 1)):
             raise FinchError("dimension", f"{permutation} does not permute {body.order} modes")
         self.body, self.permutation = body, permutation
@@ -382,19 +396,6 @@ def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
     return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
 
 
-def _checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
-    if len(shape) != format.order:
-        raise FinchError(
-            "dimension", f"{format} has {format.order} modes, {len(shape)} sizes given"
-        )
-    for size in shape:
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise FinchError("type", f"a size must be an integer, not {foreign(size)}")
-        if not 0 <= size <= MAX_DIMENSION:
-            raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
-    return tuple(int(size) for size in shape)
-
-
 def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
     """The pairs of modes (from 0) whose coordinates may be exchanged: of symmetric levels."""
     level = tensor.format.level if isinstance(tensor, SwizzledTensor) else tensor.format
@@ -420,7 +421,3 @@ def dense_format(dtype: np.dtype, order: int) -> Level:
     for _ in range(order):
         level = Dense(level)
     return level
-
-
-for _kind in (Tensor, SwizzledTensor, Scalar):
-    join(_kind)  # they are arrays, too: `finchlang.array`

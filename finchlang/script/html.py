@@ -1,0 +1,78 @@
+"""Tensors as notebooks show them, in HTML: what they are, a row for each level, and where entries are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from finchlang.script.display import HEADINGS, rows, summary
+from finchlang.script.spy import picture
+from finchlang.tensors.measure import measure
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
+
+#: the squares of a picture's side, its size in pixels, and the most values that one is made of
+SQUARES, PIXELS, MOST = 80, 160, 20_000_000
+#: how dark squares are, by how many entries they stand for
+SHADES = (0.35, 0.6, 0.8, 1.0)
+
+
+def html(value: Any) -> str | None:
+    """What `_repr_html_` gives: of a tensor a table of its levels and a picture of its first two
+    dimensions; None for what has no dimensions or is not computed yet, which is shown as text."""
+    if not isinstance(value, (Tensor, SwizzledTensor)) or value.order == 0:
+        return None
+    levels = measure(value)
+    head = _row("th", HEADINGS)
+    body = "".join(_row("td", row) for row in rows(levels))
+    drawn = spy_svg(value) if levels[-1].fibers <= MOST else ""
+    return (
+        '<div class="finch-tensor" style="display: flex; flex-wrap: wrap; gap: 1.5em">'
+        f"<div><div><b>{escape(summary(value, levels))}</b></div>"
+        f"<div><code>{escape(str(value.format))}</code></div>"
+        f"<table><thead>{head}</thead><tbody>{body}</tbody></table></div>{drawn}</div>"
+    )
+
+
+def _row(tag: str, words: Iterable[str]) -> str:
+    """A row of the table: names to the left as they are, numbers to the right."""
+    cells = [
+        f'<{tag} style="text-align: {"right" if k else "left"}; white-space: pre">{escape(w)}</{tag}>'
+        for k, w in enumerate(words)
+    ]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def spy_svg(tensor: Any) -> str:
+    """The picture of a tensor as SVG, in the colour of the text around: squares with entries, the darker
+    the more, as those next to each other in a row are one rectangle."""
+    found = picture(tensor, SQUARES, SQUARES)
+    (height, width), greatest = found.counts.shape, max(int(found.counts.max(initial=0)), 1)
+    last = len(SHADES) - 1
+    shade = np.ceil(np.sqrt(found.counts / greatest) * last).astype(int)
+    shade = np.where(found.counts > 0, shade if max(found.cell) > 1 else last, -1)
+    paths = [
+        f'<path opacity="{SHADES[k]}" d="{path}"/>'
+        for k in range(last + 1)
+        if (path := "".join(_rectangles(shade == k)))
+    ]
+    scale = PIXELS / max(height, width, 1)
+    sizes = " x ".join(map(str, found.cell))
+    label = "a square is an entry" if max(found.cell) <= 1 else f"a square is {sizes} entries"
+    return (
+        f'<svg role="img" viewBox="-.5 -.5 {width + 1} {height + 1}" '
+        f'width="{max(width * scale, 16):.0f}" height="{max(height * scale, 16):.0f}" '
+        f'preserveAspectRatio="none" fill="currentColor"><title>{label}</title>'
+        f'<rect width="{width}" height="{height}" fill="none" stroke="currentColor" '
+        f'vector-effect="non-scaling-stroke"/>{"".join(paths)}</svg>'
+    )
+
+
+def _rectangles(is_set: np.ndarray) -> Iterable[str]:
+    """The rectangles of a shade, one for each run of squares in a row."""
+    edges = np.diff(np.pad(is_set.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    (rows, starts), (_, stops) = np.nonzero(edges > 0), np.nonzero(edges < 0)
+    for row, start, stop in zip(rows, starts, stops, strict=True):
+        yield f"M{start} {row}h{stop - start}v1H{start}z"
