@@ -328,8 +328,8 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
         return at_point(host, body, i)
 
     match node:
-        case Lookup(at):
-            return at(host, i)
+        case Lookup(at):  # which may read what is not there in other phases
+            return Thunk(lambda host: (at(host, i), None))
         case AcceptRun(accept):
             return accept(host, i, i)
         case Run(body):

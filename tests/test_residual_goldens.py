@@ -110,6 +110,10 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         {"x": DENSE, "y": DENSE, "z": DENSE, "s": Scalar(0.0)},
     ),
     "Define": ("let a = s[]\n    s[] += a * a\nend", {"s": Scalar(3.0)}),
+    "Missing": (
+        "for i = 1:4\n    s[] += coalesce(ifelse(n > 2, A[~i], 1), 5)\nend",
+        {"n": 3, "A": DENSE, "s": Scalar(0.0)},
+    ),
     "Sieve": ("if n > 2\n    s[] += n\nend", {"n": 3, "s": Scalar(0.0)}),
     "Assign": ("s[] += n", {"n": 3, "s": Scalar(0.0)}),
     "Declare": ("A .= 0", {"A": LIST}),

@@ -75,13 +75,11 @@ def test_what_reads_become(expression: str, indices: str, expected: str) -> None
 def test_a_concatenation_is_a_choice_by_the_index() -> None:
     first = "window(permissive(v, true), 1:size(v, 1) + size(w, 1))[i]"
     second = "window(permissive(w, true), 1 - size(v, 1):size(w, 1))[i]"
-    assert value("vcat(v, w)[i]") == (
-        f"ifelse(i <= size(v, 1), coalesce({first}, Float64(0.0)), coalesce({second}, Float64(0.0)))"
-    )
+    assert value("vcat(v, w)[i]") == (f"ifelse(i <= size(v, 1), {first}, {second})")
 
 
 def test_elements_take_the_common_type() -> None:
-    assert "Float64(coalesce(window(permissive(F, true, false)" in value("vcat(A, F)[i, j]", "ij")
+    assert "Float64(window(permissive(F, true, false)" in value("vcat(A, F)[i, j]", "ij")
 
 
 def test_where_no_index_can_be_compared_the_others_are_missing() -> None:

@@ -133,6 +133,8 @@ class _Insertion:
                     outer = (node.index, *outer)
                     if len(outer) == ordered:
                         return
+                elif any(node.index in assign.target.indices for assign, _ in updates):
+                    return  # the workspace has this mode
             rebuild = _inside(rebuild, statements, first)
             statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
 

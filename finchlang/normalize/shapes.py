@@ -45,6 +45,7 @@ from finchlang.normalize.terms import (
     Wrapped,
     inner_terms,
     moved,
+    ranges,
     value,
     with_index,
 )
@@ -163,9 +164,14 @@ class _Shapes(Terms):
         target = self.with_primitives(node.target, bound)
         if self.is_plain(target, bound, is_update=True):
             return replace(node, target=self.with_indices(target, bound), value=new)
-        places = self.places(target.tensor, self.terms(target, bound), [])
-        targets = [self.around(leaf, target, is_update=True) for leaf in places]
-        return block(*(replace(node, target=t, value=new) for t in targets))
+        found = list[Node]()
+        for leaf in self.places(target.tensor, self.terms(target, bound), []):
+            place = self.around(leaf, target, is_update=True)
+            written: Node = replace(node, target=place, value=new)
+            for condition in dict.fromkeys(ranges(leaf[1])):
+                written = Sieve(condition, written, span=node.span)
+            found.append(written)
+        return block(*found)
 
     # ------------------------------------------------------------------ loops
 
@@ -271,7 +277,10 @@ class _Shapes(Terms):
         return replace(node, tensor=reader.shaped(node.tensor).node)
 
     def terms(self, access: Access, bound: Bindings) -> list[Term]:
-        return [self.term(index, bound) for index in access.indices]
+        return [
+            self.term(index, bound, size(access.tensor, mode))
+            for mode, index in enumerate(access.indices)
+        ]
 
     def is_plain(self, access: Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether an access stays as it is."""
@@ -286,14 +295,14 @@ class _Shapes(Terms):
         indices = tuple(self.expression(index, bound) for index in access.indices)
         return replace(access, indices=indices)
 
-    def term(self, index: Node, bound: Bindings) -> Term:
-        """What stands in an access."""
+    def term(self, index: Node, bound: Bindings, whole: Node | None = None) -> Term:
+        """What stands in an access, of a mode of size `whole`, if that is known."""
         if isinstance(index, Index):
             return bound.get(index.name, index)
         if isinstance(index, Call) and is_call(index, "~"):
-            return Wrapped("permissive", Literal(True), self.term(index.args[0], bound))
+            return Wrapped("permissive", Literal(True), self.term(index.args[0], bound), whole)
         if isinstance(index, Call) and is_call(index, *PROTOCOLS):
-            return Wrapped("protocolize", index.op, self.term(index.args[0], bound))
+            return Wrapped("protocolize", index.op, self.term(index.args[0], bound, whole))
         if isinstance(index, Call) and isinstance(index.op, Extent):
             part = self.expression(index.op, bound)
             return Wrapped("window", part, self.term(index.args[0], bound))
@@ -325,8 +334,7 @@ class _Shapes(Terms):
         if is_call(tensor, "concat"):
             elements = list[tuple[Node, Node | None]]()
             for body, inner, end in self.parts(tensor, ts):
-                part = self.read(body, inner, dropped, access, bound)
-                elements.append((self.there(part, inner, span=access.span), end))
+                elements.append((self.read(body, inner, dropped, access, bound), end))
             return self.chosen(elements, access.span)
         if isinstance(tensor, Variable) or mask_name(tensor):
             return self.around((tensor, ts, self.dropped + dropped), access)
@@ -358,14 +366,6 @@ class _Shapes(Terms):
                 mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
                 found.append(self.around((mask, [t, ONE], []), access))
         return found
-
-    def there(self, part: Node, ts: list[Term], span: Span | None) -> Node:
-        """A part that is chosen where it is in range, with any number elsewhere: what takes only
-        numbers can have it."""
-        type = self.type(part)
-        if type is None or not any(isinstance(t, Wrapped) and t.is_chosen for t in ts):
-            return part
-        return call("coalesce", part, Literal(type.wrap(0), type.name, span=span), span=span)
 
     def chosen(self, elements: list[tuple[Node, Node | None]], span: Span | None) -> Node:
         """The one of several elements that is there, in their common type: each with the condition that
@@ -402,7 +402,7 @@ class _Shapes(Terms):
                     self.agree(Extent(ONE, a, span=tensor.span), Extent(ONE, b, span=part.span))
             reach = Extent(plus(ONE, before, -1), plus(whole, before, -1), span=tensor.span)
             inner, is_chosen = Wrapped("window", reach, ts[p]), at is not None and not is_free
-            shown = Wrapped("permissive", Literal(True), inner, is_chosen=is_chosen)
+            shown = Wrapped("permissive", Literal(True), inner, n, is_chosen)
             before = plus(before, n)
             is_up_to = at and call("<=", at[0], plus(before, at[1], -1), span=tensor.span)
             yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to

@@ -31,7 +31,8 @@ from finchlang.walk import replace
 @dataclass(frozen=True)
 class Wrapped:
     """The index of a mode of a tensor that a wrapper with a setting for each mode is around. `whole` is
-    the size that the mode must have; a permissive one that `is_chosen` is read where it is in range."""
+    the size that the mode must have, and for a permissive one the size that it has, if it is known; one
+    that `is_chosen` is read where it is in range."""
 
     wrapper: str
     setting: Node
@@ -138,6 +139,15 @@ def _other(t: Part) -> Part:
     return Part(t.term, t.fast, t.slow, not t.is_fast)
 
 
+def ranges(ts: list[Term]) -> Iterator[Node]:
+    """The conditions under which no part is of a number out of range, where parts are computed."""
+    for part in (t for term in ts for t in inner_terms(term) if isinstance(t, Part)):
+        for t in inner_terms(part):
+            if isinstance(t, Wrapped) and t.wrapper == "permissive" and t.whole is not None:
+                yield call("<=", ONE, value(t.term))
+                yield call("<=", value(t.term), t.whole)
+
+
 #: a tensor without wrappers, the terms for its modes, and what is broadcast: sizes and terms
 Leaf = tuple[Any, list[Term], list[tuple[Node, Term]]]
 
@@ -162,9 +172,9 @@ class Terms:
         body, settings = tensor.args[0], tensor.args[1:]
         if not is_call(tensor, *MAPS):
             name: str = tensor.op.name  # type: ignore[attr-defined]
-            neutral, is_window = WRAPPERS[name].neutral, name == "window"
+            neutral, is_sized = WRAPPERS[name].neutral, name in ("window", "permissive")
             wrapped = [
-                t if s == neutral else Wrapped(name, s, t, size(body, mode) if is_window else None)
+                t if s == neutral else Wrapped(name, s, t, size(body, mode) if is_sized else None)
                 for mode, (s, t) in enumerate(zip(settings, ts, strict=True))
             ]
             return body, wrapped, []
@@ -227,7 +237,8 @@ class Terms:
         while others := [t for t in ts if not isinstance(t, Node)]:
             t = next((t for t in others if not isinstance(t, Part)), others[0])
             k = ts.index(t)
-            tensor = self.sized(tensor, k, t.whole, len(ts))
+            if not (isinstance(t, Wrapped) and t.wrapper == "permissive"):
+                tensor = self.sized(tensor, k, t.whole, len(ts))
             if isinstance(t, Wrapped):
                 settings: list[Node] = [WRAPPERS[t.wrapper].neutral] * len(ts)
                 settings[k], ts[k] = t.setting, t.term

@@ -64,7 +64,7 @@ class Region(Joint):
         lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
         if all(isinstance(node, Run) for _, node in options):
             return [runs]
-        if looks is when or looks is TRUE or _varies(best):
+        if looks is when or looks is TRUE or _varies(best) or not all(map(_runs, choices)):
             return [(when, lookups[1])]
         return [lookups, runs]
 
@@ -100,15 +100,16 @@ def _none(choice: Choice) -> Expr:
     return op("not", disjunction(*(when for when, _ in choice.options)))
 
 
+def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
+    """The runs among the options of a choice, by what they are runs of."""
+    options = (*choice.options, (_none(choice), choice.otherwise))
+    return [(when, n.body) for when, n in options if isinstance(n, Run)]
+
+
 def _as_run(choice: Choice) -> Node:
     """A choice that is none of its lookups."""
-    runs = [
-        (when, n)
-        for when, n in (*choice.options, (_none(choice), choice.otherwise))
-        if isinstance(n, Run)
-    ]
-    bodies = [(when, n.body) for when, n in runs]
-    return Run(choose(bodies[:-1], bodies[-1][1]))
+    *bodies, (_, last) = _runs(choice)
+    return Run(choose(bodies, last))
 
 
 def _as_lookup(choice: Choice) -> Lookup:
