@@ -37,7 +37,7 @@ SCRIPT_FAULTS = [
     ("A .= 0", 1, 3, "`.=` belongs to kernels"),
     ("let x = 3\nend", 1, 1, "`let` belongs to kernels"),
     ("x = 3 § 4", 1, 7, "unknown character `§`"),
-    ("x.y", 1, 2, "unknown character `.`"),
+    ("x.y", 1, 2, "there is no member access"),
     ("x = 12abc", 1, 5, "`12abc` is not a number"),
     ("x = 0xZZ", 1, 5, "`0xZZ` is not a number"),
     ("x = 1__0", 1, 5, "`1__0` is not a number"),

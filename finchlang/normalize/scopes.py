@@ -46,6 +46,7 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.tensors.masks import MASKS
+from finchlang.text.foreign import explained
 from finchlang.text.print import pretty
 from finchlang.types import Type, UInt8
 from finchlang.walk import block, map_children, replace, walk
@@ -73,7 +74,8 @@ def _without_return(program: Node, context: Context) -> tuple[Node, tuple[str, .
     for name in names:
         if name.name not in context.formats:
             hint = did_you_mean(name.name, context.formats)
-            raise FinchError("unknown name", f"`{name.name}` is not known", name.span, hint)
+            unknown = FinchError("unknown name", f"`{name.name}` is not known", name.span, hint)
+            raise explained(unknown)
     return block(*statements[:-1]), tuple(n.name for n in names)
 
 
@@ -246,9 +248,9 @@ class _Scopes:
         if isinstance(node, Index):
             raise FinchError("unknown name", f"unbound index `{name}`", node.span)
         hint_names = (*env, *self.context.formats)
-        raise FinchError(
-            "unknown name", f"`{name}` is not known", node.span, did_you_mean(name, hint_names)
-        )
+        hint_or_none = did_you_mean(name, hint_names)
+        unknown = FinchError("unknown name", f"`{name}` is not known", node.span, hint_or_none)
+        raise explained(unknown)
 
     def operator(self, op: Node, count: int, env: Environment) -> None:
         """Check that `op` is an operator that takes `count` arguments."""
@@ -275,7 +277,7 @@ class _Scopes:
             raise FinchError("type", f"`{op.name}` is a tensor, not an operator", op.span, hint)
         hint_or_none = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS))
         message = f"there is no operator `{op.name}`"
-        raise FinchError("unknown name", message, op.span, hint_or_none)
+        raise explained(FinchError("unknown name", message, op.span, hint_or_none))
 
     def size(self, node: Call, env: Environment) -> Node:
         """`size(A, k)`: the size of a tensor's mode k, a number."""
@@ -325,7 +327,8 @@ class _Scopes:
         known = self.context.formats.get(node.name)
         if known is None:
             hint = did_you_mean(node.name, self.context.formats)
-            raise FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
+            unknown = FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
+            raise explained(unknown)
         if isinstance(known, Type):
             message = f"`{node.name}` is a number, not a tensor"
             raise FinchError("type", message, node.span, f"write `{node.name}` alone")

@@ -32,6 +32,7 @@ from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.policies import POLICIES
 from finchlang.tensors.tensor import Scalar
 from finchlang.tensors.workspace import Workspace
+from finchlang.text.foreign import explained
 from finchlang.types import type_of_value
 
 #: a part of a script, ready to run: gives its value, None for statements without one
@@ -161,7 +162,8 @@ class Expressions:
                 return LevelName(name, tuple([parameter(env) for parameter in parameters]))
             close = difflib.get_close_matches(name, LEVELS, 1)
             hint = f"did you mean {close[0]}?" if close else f"levels: {', '.join(LEVELS)}"
-            raise FinchError("unknown name", f"there is no level {name}", span, hint)
+            error = FinchError("unknown name", f"there is no level {name}", span, hint)
+            raise explained(error)
 
         return level
 
@@ -209,4 +211,4 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
         return FinchError("syntax", f"`{name}` stands in `@array` only", span, hint)
     close = difflib.get_close_matches(name, {*env.names(), *PREDEFINED}, 1)
     guess = f"did you mean {close[0]}?" if close else None
-    return FinchError("unknown name", f"{name} is not defined", span, guess)
+    return explained(FinchError("unknown name", f"{name} is not defined", span, guess))

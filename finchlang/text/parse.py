@@ -16,6 +16,7 @@ from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
+from finchlang.text.foreign import explained
 from finchlang.text.lines import Fault, Frame, Lines, Pass, span_of
 from finchlang.text.tables import parser_of
 from finchlang.text.terminals import grammar
@@ -83,11 +84,11 @@ def _run(source: Source, text: str, start: str) -> Any:
     try:
         return _lark().parse(text, start=start)
     except Fault as fault:
-        raise _placed(fault, source) from None
+        raise explained(_placed(fault, source)) from None
     except UnexpectedToken as error:
-        raise unexpected_token(error, source, start) from None
+        raise explained(unexpected_token(error, source, start)) from None
     except UnexpectedCharacters as error:
-        raise unexpected_character(error, source, text) from None
+        raise explained(unexpected_character(error, source, text)) from None
 
 
 def _expression_at(text: str, line: int, column: int) -> Node:

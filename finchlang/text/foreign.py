@@ -1,0 +1,190 @@
+"""What other languages write and ours does not: one table of pattern, reason and our way."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from finchlang.source import FinchError, Source, Span
+
+
+class Form(NamedTuple):
+    """A form that is not ours. `pattern` is looked for in a line of code, in which strings and
+    comments are blank; the culprit is its group `at`, or all of it. `reason` and `way`, the hint,
+    may name its groups in braces. A way that says to write a text gives one that parses."""
+
+    pattern: str
+    reason: str
+    way: str | None = None
+
+
+FUNCTION = "write `function {f}({x}) ... end`"
+LAMBDA = "write `f({x}) = {e}`, and pass `f`"
+NO_PACKAGES = "there are no packages: the language has what is there from the start"
+NO_TYPES = "there are no types of one's own"
+NO_ATTRIBUTES = "there is no member access"
+NO_METHODS = "there are no methods: a function stands before its arguments"
+START = r"^\s*"
+REST = r".*?(?=\s*$)"
+
+# fmt: off
+#: The first row whose pattern is found where an error stands explains it. A form that works has no row.
+FORMS = (
+    # ------------------------------------------------ words that begin a statement
+    Form(START + r"(?P<at>using|import)\s+Finch\s*[.:]" + REST, "names of Finch need not be imported", "take the line out"),
+    Form(START + r"(?P<at>using|import|from|library|require|export)\b\s*\w" + REST, NO_PACKAGES, "take the line out; the text of another file is read by `include`"),
+    Form(START + r"(?P<at>#include|include)\s*<.*", NO_PACKAGES, "take the line out"),
+    Form(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+(?P<f>\w+)\s*\((?P<x>[^():*=]*)\).*", "`{at}` is no word of the language", FUNCTION),
+    Form(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+\w.*", "`{at}` is no word of the language", "write `function f(x) ... end`"),
+    Form(START + r"function\s+\w+\(.*\)\s*(?P<at>where\b.*)", "a function's parameters have no types of their own", "take `{at}` out"),
+    Form(r"\b(?P<at>function)\s*\((?P<x>[^()]*)\)(?P<e>)", "a function has a name here", "write `f({x}) = ...`"),
+    Form(START + r"(?P<at>mutable\s+struct|struct|abstract\s+type|primitive\s+type|class|interface|enum|typedef)\b.*", NO_TYPES, "keep the parts in variables or in a tuple"),
+    Form(START + r"(?P<at>module|baremodule|namespace|package)\s+\w.*", "a file is no module: all of its names are its own", "take the line and its `end` out"),
+    Form(START + r"(?P<at>macro)\s+\w+\(.*", "there are no macros of one's own", "write a function"),
+    Form(START + r"(?P<at>const|var|val|auto|global|local|nonlocal|final|public|static)\s+(?P<x>\w+\s*=[^=].*?(?=\s*$))", "variables are not declared: they begin with their value", "write `{x}`"),
+    Form(START + r"(?P<at>int|float|double|bool|long|char|integer|real)\s+(?P<x>\w+\s*=[^=].*?(?=\s*;?\s*$))", "variables are not declared: they begin with their value", "write `{x}`"),
+    Form(START + r"(?P<at>const|var|val|auto|global|local|nonlocal|int|float|double)\s+\w+.*", "variables are not declared: they begin with their value", "take the line out"),
+    Form(START + r"(?P<at>el(?:se)?\s*if|elsif)\b(?<!elseif)\s*(?P<x>.*?)(?=\s*:?\s*$)", "`{at}` is no word of the language", "it is written `elseif`"),
+    Form(START + r"(?P<at>try|except|finally)\s*:.*", "`{at}:` is no statement", "write `try` and `catch` without the colon, and `end` after them"),
+    Form(START + r"(?P<at>except)\b.*", "`except` is no word of the language", "it is written `catch`"),
+    Form(START + r"(?P<at>raise|throw)\b.*", "`{at}` is no word of the language", 'write `error("what is wrong")`'),
+    Form(START + r"(?P<at>assert)\s+(?P<x>[^,\s][^,]*?)(?=\s*(?:,.*)?$)", "`assert` is a macro here", "write `@assert {x}`"),
+    Form(START + r"(?P<at>pass)\s*$", "`pass` is no word of the language", "a body may be empty: take it out"),
+    Form(START + r"(?P<at>del|delete|free)\s+\w+.*", "a name cannot be taken back", "take the line out, or bind the name to `nothing`"),
+    Form(START + r"(?P<at>with)\s+\w.*", "`with` is no word of the language", "files are read and written at once, by `fread` and `fwrite`"),
+    Form(START + r"(?P<at>print|puts|echo|disp|say)\s+(?P<x>[^=\s(].*?)(?=\s*$)", "a function is called with `(` and `)`", "write `println({x})`"),
+    Form(START + r"(?P<at>switch|match|case|select)\s+\w.*", "`{at}` is no word of the language", "write `if` and `elseif`"),
+    Form(START + r"(?P<at>until|unless|loop|repeat|do|foreach|forall)\b\s*(?:\w.*)?$", "`{at}` is no word of the language", "loops are `for` and `while`"),
+    Form(START + r"(?P<at>end\s*(?:if|for|while|function)|fi|done|esac|endif|endfor|endwhile|endfunction)\b.*", "blocks end in `end` alone", "write `end` in place of `{at}`"),
+    Form(START + r"(?:for|while|if|elseif)\b.*\s(?P<at>do|then)\s*$", "`{at}` is no word of the language", "take it out: the line ends the head"),
+    Form(r"(?P<at>\bdo)\s+\w+(?:\s*,\s*\w+)*\s*$", "there are no `do` blocks", "give the function a name, and pass that"),
+    Form(START + r"for\s*\(.*;.*;.*\).*", "a `for` runs over a range", "write `for i = 1:n ... end`"),
+    Form(START + r"(?:(?:for|while|if|elseif|function)\b.*[\w)\]]|else)\s*(?P<at>\{)(?!.*\}\s*\().*", "blocks are not in braces", "a block ends in `end`: take the braces out"),
+    Form(START + r"(?:if|for|while|elseif|else|begin|let|function|elif)\b[^?]*(?P<at>:)\s*$", "a line end begins the block, not a `:`", "take the `:` out, and end the block by `end`"),
+    Form(START + r"(?P<at>\})\s*(?:else\b.*)?$", "blocks are not in braces", "a block ends in `end`"),
+    # ------------------------------------------------ operators and literals
+    Form(r"(?<!\w)(?P<a>[\w.()\[\]]+)\s*(?P<at>\*\*)\s*(?P<b>[\w.(\[][\w.()\[\]]*)", "`**` is no operator", "a power is written `{a} ^ {b}`"),
+    Form(r"\*\*", "`**` is no operator", "a power is written `^`"),
+    Form(START + r"(?P<at>//|--|%)(?!=).*", "`{at}` begins no comment", "a comment is written `# ...`"),
+    Form(r"(?P<at>/\*).*", "`/*` begins no comment", "a comment is written `# ...`, or `#= ... =#`"),
+    Form(r"(?<!\w)(?P<a>[\w.()\[\]]+)\s*(?P<at>//)=?\s*(?P<b>\d[\d_]*|[A-Za-z_]\w*)\s*(?:$|[-+*/,;)\]])", "`//` is no operator: there are no rational numbers", "integer division is written `{a} ÷ {b}`"),
+    Form(r"//.*", "`//` is no operator, and begins no comment", "integer division is written `÷`, a comment `# ...`"),
+    Form(r"(?P<at>[=!]==)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
+    Form(r"(?P<at>≡|≢|<>|=/=|~=)(?!=)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
+    Form(r"(?P<at>\bis\s+not\b|\bis\b)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
+    Form(r"(?P<at>\bnot\s+in\b)", "`not in` is no operator", "write it as a loop, or as `any` of a comparison"),
+    Form(r"(?P<at>\bnot)\b\s*\(?", "`not` is no operator", "it is written `!`"),
+    Form(r"\band\b", "`and` stands between two conditions in other languages", "it is written `&&`"),
+    Form(r"\bor\b", "`or` stands between two conditions in other languages", "it is written `||`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\+\+)(?=\s*(?:$|[;)\]]))", "`++` is no operator", "write `{x} += 1`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>--)(?=\s*(?:$|[;)\]]))", "`--` is no operator", "write `{x} -= 1`"),
+    Form(START + r"(?P<x>\w+)\s*(?P<at><-)\s*(?P<e>.*?)(?=\s*$)", "`<-` is no assignment", "write `{x} = {e}`"),
+    Form(START + r"(?P<x>\w+\s*=\s*)(?P<a>[^=].*?)\s+(?P<at>if)\s+(?P<c>.+?)\s+else\s+(?P<b>.+?)(?=\s*$)", "a choice is not written with `if` and `else` in a line", "write `{x}{c} ? {a} : {b}`"),
+    Form(r"=\s*(?P<at>if)\b.*", "an `if` has no value", "a choice is written `c ? a : b`"),
+    Form(r"(?P<at>\blambda)\s+(?P<x>\w+(?:\s*,\s*\w+)*)\s*:\s*(?P<e>[^,]*[^,)\s])", "`lambda` is no word of the language", LAMBDA),
+    Form(r"\((?P<x>\w+(?:\s*,\s*\w+)*)\)\s*(?P<at>=>)\s*(?P<e>[^,]*[^,)\s])", "`=>` makes a pair, not a function", LAMBDA),
+    Form(r"\{\s*\}|\{[^{}:]*:[^{}]*\}?", "there are no dictionaries in braces", "an array is written `[1, 2]`, a tuple `(1, 2)`"),
+    Form(r"(?<!\w)\{[^{}]*\}?", "there are no sets: braces follow a level's name only", "an array is written `[1, 2]`, a tuple `(1, 2)`"),
+    Form(r"(?P<at>\b[bfr]|raw|\$|@)(?P<x>\"[^\"]*\")", "strings have no letter before them", "a string is written {x}, and may hold `$name` and `$(name + 1)`"),
+    Form(r'"""', "strings are closed by one quote, and may go over lines", 'a string is written `"text"`'),
+    Form(r"(?<![\w)\]}'])'(?P<x>[^'\"]*)'", "text is not written in single quotes", 'write `"{x}"`'),
+    Form(r"`[^`]*`?", "there are no commands of the shell", 'a string is written `"text"`'),
+    Form(r"(?<![\w)\]}:]):(?P<x>[A-Za-z_]\w*)", "there are no symbols", 'write `"{x}"`'),
+    Form(r"(?P<at>\b\d+)!", "`!` stands before a condition", "the factorial is a loop"),
+    # ------------------------------------------------ members, methods, packages, broadcasting
+    Form(r"\b(?P<at>np|numpy|torch|jnp|math|scipy|sp|sparse|plt|Math|Finch|Base|LinearAlgebra|SparseArrays)\.(?P<f>\w+)", "there are no packages", "functions stand alone, as `{f}` would"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.shape|\.size)\b(?!\()", NO_ATTRIBUTES, "write `size({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.ndim)\b", NO_ATTRIBUTES, "write `ndims({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.nnz)\b", NO_ATTRIBUTES, "write `countstored({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.dtype)\b", NO_ATTRIBUTES, "write `eltype({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.T\b|\.transpose\(\))", NO_ATTRIBUTES, "write `permutedims({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>sum|all|any|copy|reshape|flatten|repeat|length|max|min|round))\((?P<e>[^()]*)\)", NO_METHODS, "write `{f}({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>\w+)\()", NO_METHODS, "a call is written `f({x})`"),
+    Form(r"(?P<at>(?P<f>\b[A-Za-z_]\w*)\.)\((?P<x>[^()]*)\)", "a dot does not make a function one of elements", "in `@array C = {f}({x})` functions take arrays element by element"),
+    Form(r"\b[A-Za-z_]\w*(?P<at>\.[A-Za-z_]\w*)", NO_ATTRIBUTES, "`.*` and the like stand in `@array C = A .* B`"),
+    Form(r"[\w)\]](?P<at>\s@\s)\s*[\w(\[]", "`@` is no operator", "a product of matrices is written `@einsum C[i, j] += A[i, k] * B[k, j]`"),
+    Form(r"\[\s*(?P<at>:)\w|\[[^\[\]]*(?P<at2>:)\]", "a range has both ends", "write them, as in `x[1:length(x)]`"),
+    # ------------------------------------------------ macros
+    Form(r"(?P<at>@(?:btime|benchmark|timeit|timed|allocated|profile))\b.*", "there is no `{at}`", "`@time` tells how long a statement takes"),
+    Form(r"(?P<at>@(?:test|test_throws|testset|check))\b\s*(?P<x>.*?)(?=\s*$)", "there is no `{at}`", "`@assert` checks a condition"),
+    Form(r"(?P<at>@(?:inbounds|simd|fastmath|turbo|inline|noinline|views|view|threads|async|spawn|static|njit|jit|numba))\b.*", "there is no `{at}`", "take it out: kernels are compiled, and their bounds checked once"),
+    Form(r"(?P<at>@(?:tensor|tullio|ein|cast|reduce))\b\s*(?P<x>\w+\[.*?\])\s*(?::=|\+?=)\s*(?P<e>.*?)(?=\s*$)", "there is no `{at}`", "write `@einsum {x} += {e}`"),
+    Form(r"@einsum\s+(?P<x>\w+\[.*?\])\s*(?P<at>:=)\s*(?P<e>.*?)(?=\s*$)", "`@einsum` makes its array anew with any assignment", "write `@einsum {x} += {e}`"),
+    Form(r"(?P<at>@(?:finch_code|finch_kernel|code_\w+|macroexpand))\b.*", "there is no `{at}`", "the code of a kernel is shown by `finch residual FILE`, or `:residual` at the prompt"),
+    Form(r"(?P<at>@(?:∀|forall|loop|tensor_loop))\s*(?P<x>\w*).*", "there is no `{at}`", "write `@finch for i = _ ... end`"),
+    Form(r"(?P<at>@\.)\s*(?P<x>.*?)(?=\s*$)", "there is no `@.`", "write the dots in `@array C = A .* B`"),
+    Form(r"(?P<at>@(?:printf|sprintf|info|warn|debug|show))\b.*", "there is no `{at}`", 'write `println("x = $x")`'),
+    # ------------------------------------------------ names
+    Form(r"\bTrue\b", "`True` is not a name here", "write `true`"),
+    Form(r"\bFalse\b", "`False` is not a name here", "write `false`"),
+    Form(r"\b(?P<at>None|null|NULL|nil|undef|Nothing|void)\b", "`{at}` is not a name here", "write `nothing`"),
+    Form(r"\b(?P<at>NA|NaT)\b", "`{at}` is not a name here", "write `missing`"),
+    Form(r"\b(?P<at>inf|infinity|Infinity|INFINITY)\b", "`{at}` is not a name here", "write `Inf`"),
+    Form(r"\bnan\b", "`nan` is not a name here", "write `NaN`"),
+    Form(r"\b(?P<at>len|numel|nrow)\b(?=\()", "`{at}` is not a function here", "it is written `length`"),
+    Form(r"\b(?P<at>printf|sprintf|fprintf|echo|disp|cout)\b", "`{at}` is not a function here", "it is written `println`, with `$x` for values in a string"),
+    Form(r"\b(?P<at>str|repr|to_string|toString)\b(?=\()", "`{at}` is not a function here", "it is written `string`"),
+    Form(r"\b(?P<at>int|long)\b(?=\()", "`{at}` is not a function here", "it is written `Int(x)`, or `parse(Int, text)`"),
+    Form(r"\b(?P<at>float|double)\b(?=\()", "`{at}` is not a function here", "it is written `Float64(x)`, or `parse(Float64, text)`"),
+    Form(r"\bbool\b(?=\()", "`bool` is not a function here", "write a comparison, as in `x != 0`"),
+    Form(r"\b(?P<at>amax|np_max|nanmax)\b(?=\()", "`{at}` is not a function here", "it is written `maximum`"),
+    Form(r"\b(?P<at>type|class)\b(?=\()", "`{at}` is not a function here", "it is written `typeof`"),
+    Form(r"\b(?P<at>fabs)\b(?=\()", "`{at}` is not a function here", "it is written `abs`"),
+    Form(r"\b(?P<at>power|pow)\b(?=\()", "`{at}` is not a function here", "a power is written `x ^ y`"),
+    Form(r"\b(?P<at>transpose|adjoint)\b(?=\((?P<x>\w+)\))", "`{at}` is not a function here", "write `permutedims({x})`"),
+    Form(r"\b(?P<at>isna|isnull)\b(?=\()", "`{at}` is not a function here", "it is written `ismissing`, or `isnothing`"),
+    Form(r"\b(?P<at>Array|Vector|Matrix|SparseMatrixCSC|SparseVector|csc_matrix|csr_matrix|coo_matrix)\b", "`{at}` is not a name here", "tensors are made by `Tensor(Dense(SparseList(Element(0.0))), 3, 3)`, arrays by `zeros(3, 3)`"),
+    Form(r"\b(?P<at>sprand|sprandn)\b", "`{at}` is not a function here", "it is written `fsprand`"),
+    Form(r"\b(?P<at>randn|randint)\b", "`{at}` is not a function here", "it is written `rand`"),
+    Form(r"\b(?P<at>eye|speye)\b", "`{at}` is not a function here", "`DiagMask()` is one in kernels"),
+)
+# fmt: on
+_ROWS = tuple((re.compile(form.pattern), form) for form in FORMS)
+_COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
+
+_Found = tuple[Span, Form, dict[str, str]]
+
+
+def explained(error: FinchError) -> FinchError:
+    """The error, in the words of the row that its place is a form of; itself if there is none."""
+    span = error.span
+    if span is None or error.kind not in ("syntax", "unknown name"):
+        return error
+    found = _form_at(span.source, span.line, span.column - 1, error.kind == "syntax")
+    if found is None and error.kind == "syntax":
+        found = _form_before(span)
+    if found is None:
+        return error
+    culprit, form, parts = found
+    way = form.way and form.way.format(**parts)
+    return FinchError(error.kind, form.reason.format(**parts), culprit, way)
+
+
+def _form_at(source: Source, number: int, at: int, or_after: bool) -> _Found | None:
+    """The first row found in a line around the place `at`, counted from 0, or right before it."""
+    line = source.line(number)
+    code = _COMMENT_OR_STRING.sub(_blank, line)
+    for pattern, form in _ROWS:
+        for found in pattern.finditer(code):
+            if not found.start() <= at < found.end() + or_after:
+                continue
+            named = {k: found.span(k) for k, part in found.groupdict().items() if part is not None}
+            parts = {k: line[start:stop] for k, (start, stop) in named.items()}
+            start, stop = named.get("at", named.get("at2", found.span()))
+            return Span(source, number, start + 1, number, stop + 1), form, parts
+    return None
+
+
+def _form_before(span: Span) -> _Found | None:
+    """The first row found at the end of the last line with code before a place."""
+    for number in range(span.line - 1, max(span.line - 5, 0), -1):
+        code = _COMMENT_OR_STRING.sub(_blank, span.source.line(number)).rstrip()
+        if code:
+            return _form_at(span.source, number, len(code), True)
+    return None
+
+
+def _blank(found: re.Match[str]) -> str:
+    """A comment as blanks, a string as its quotes with `_` between them."""
+    whole = found[0]
+    return " " * len(whole) if whole[0] == "#" else f'"{"_" * len(found[1])}"'
