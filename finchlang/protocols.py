@@ -19,9 +19,9 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(("tocsc", "tocsr", "tocoo", "to_coo", "asformat"), "`to_scipy()` of a tensor"),
     **dict.fromkeys(
-        ("coords", "data", "indices", "nonzero", "row", "col"), "`entries()` of a tensor"
+        ("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"
     ),
-    **dict.fromkeys(("dot", "multiply"), "`@` or `*`"),
+    "multiply": "`*`",
     "item": "`float(x)` or `int(x)`",
     "getnnz": "`nnz`",
 }
@@ -109,6 +109,8 @@ class ArrayMethods:
     compute, plan, todense = _method("compute"), _method("plan"), _method("todense")
     ravel, repeat, squeeze = _method("ravel"), _method("repeat"), _method("squeeze")
     diagonal, swapaxes = _method("diagonal"), _method("swapaxes")
+    dot, argsort, nonzero = _method("dot"), _method("argsort"), _method("nonzero")
+    cumsum, cumprod = _method("cumsum"), _method("cumprod")
     T, mT = property(_method("transpose")), property(_method("matrix_transpose"))
     size, device = property(_method("size_of")), property(_method("device_of"))
 
@@ -124,6 +126,7 @@ class ArrayMethods:
     __len__, __iter__ = _method("length", INTEROP), _method("iterate", INTEROP)
     to_device, transpose = _method("to_device", INTEROP), _method("transposed", INTEROP)
     reshape, flatten = _method("reshaped", INTEROP), _method("flattened", INTEROP)
+    __dlpack__, __dlpack_device__ = _method("dlpack", INTEROP), _method("dlpack_device", INTEROP)
     _repr_html_ = _method("html", "finchlang.script.html")
 
     if not TYPE_CHECKING:  # or any name would be one

@@ -46,6 +46,7 @@ class Concat(Expression):
     all. Behind each part but the last that is more than an operand stands what says where it is."""
 
     __slots__ = ("axis", "numbers", "places")
+    has_cases = True
 
     def __init__(self, parts: list[Expression], axis: int):
         sizes = [part.shape[axis] for part in parts]

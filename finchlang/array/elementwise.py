@@ -14,7 +14,7 @@ from finchlang.array.operands import as_expression, operands
 from finchlang.array.promotion import floating, promoted, type_of
 from finchlang.array.values import op_node
 from finchlang.tensors.element import typed_literal
-from finchlang.types import Bool, Type
+from finchlang.types import Bool, Float64, Type
 
 Maker = Callable[..., Expression]
 #: the functions of this module by their names, for NumPy's of the same names, too
@@ -198,10 +198,16 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def round(x: Any, /, decimals: int = 0) -> Array:
-    """The nearest whole numbers, of two the even one."""
-    if decimals:
-        raise TypeError("round takes no decimals here")
-    return round_(x)
+    """The nearest numbers of so many decimals, of two the even one; of negative ones the nearest tens,
+    hundreds and so on. As in NumPy, what is rounded are multiples of the elements, themselves rounded."""
+    type = as_expression(x).values.type
+    if not decimals or type.is_integer and decimals > 0:
+        return round_(x)
+    if type.is_integer:
+        return astype(round(astype(x, Float64.dtype), decimals), type.dtype)
+    scale = 10.0 ** max(decimals, -decimals)
+    there, back = (multiply, divide) if decimals > 0 else (divide, multiply)
+    return back(round_(there(x, scale)), scale)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:

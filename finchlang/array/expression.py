@@ -28,9 +28,11 @@ from finchlang.types import Bool, Float64, Int64, Type
 
 class Expression:
     """A node: its `shape`, `values`, and `args`. `static` is all that a program for it depends on but
-    sizes and numbers; those that a program is given anew each time are its `numbers`."""
+    sizes and numbers; those that a program is given anew each time are its `numbers`. One that
+    `has_cases` divides the loops it is in: where it is used twice it is stored, since cases multiply."""
 
     __slots__ = ("args", "shape", "static", "values")
+    has_cases = False
     shape: tuple[int, ...]
     values: Values
     args: tuple[Expression, ...]

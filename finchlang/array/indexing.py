@@ -70,13 +70,11 @@ def _part(to: Lowering, node: Part, indices: tuple[Node, ...]) -> Node:
 
 def getitem(x: Any, key: Any) -> Array:
     """`x[key]`: integers, slices, `...`, None for a new axis, a mask of the array's shape, and at most one
-    list of integers. A mask is computed at once."""
+    list of integers or mask of one axis. A mask is computed at once."""
     arg = as_expression(x)
     keys = list(key) if isinstance(key, tuple) else [key]
-    if len(keys) == 1 and _is_mask(keys[0]):
+    if len(keys) == 1 and _is_mask(keys[0]) and (len(arg.shape) == 1 or _order(keys[0]) != 1):
         return masked(arg, keys[0])
-    if any(_is_mask(k) for k in keys):
-        raise TypeError("a mask is of the shape of the whole array")
     named = sum(k is not None and k is not Ellipsis for k in keys)
     if sum(k is Ellipsis for k in keys) > 1 or named > len(arg.shape):
         raise IndexError(
@@ -105,7 +103,9 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
         elif hasattr(key, "__index__") and not getattr(key, "shape", ()):
             kind, bounds, length = AT, [_coordinate(key, size, axis) + 1], None
         else:
-            lists.append(_coordinates(key, size, axis))
+            lists.append(
+                _coordinates(_where(key, size, axis) if _is_mask(key) else key, size, axis)
+            )
             kind, bounds, length = LISTED, [], lists[-1].shape[0]
         kinds.append(kind)
         places.append(None if length is None else len(shape))
@@ -144,6 +144,20 @@ def _coordinates(key: Any, size: int, axis: int) -> Expression:
     if found.size and not (found.min() >= -size and found.max() < size):
         raise IndexError(f"an index is out of range of axis {axis} of size {size}")
     return as_expression(np.where(found < 0, found + size, found) + 1)
+
+
+def _where(mask: Any, size: int, axis: int) -> np.ndarray:
+    """The coordinates, from 0, where the mask of an axis is true."""
+    found = todense(mask) if isinstance(mask, Array) else np.asarray(mask)
+    if found.ndim != 1:
+        raise TypeError("a mask is of the shape of the whole array or of one axis")
+    if found.shape != (size,):
+        raise IndexError(f"a mask of shape {found.shape} of axis {axis} of size {size}")
+    return np.flatnonzero(found)
+
+
+def _order(mask: Any) -> int:
+    return len(getattr(mask, "shape", None) or np.shape(mask))
 
 
 def _is_mask(key: Any) -> bool:

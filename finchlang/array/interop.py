@@ -20,7 +20,7 @@ from finchlang.tensors.tensor import Scalar
 _NUMPY = {
     **ALIASES,
     **{"amax": "max", "amin": "min", "round_": "round", "concatenate": "concat"},
-    **{"transpose": "permute_dims", "newaxis": "expand_dims"},
+    **{"transpose": "permute_dims", "newaxis": "expand_dims", "unique": "unique_values"},
 }
 _REDUCTIONS = {
     **{"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"},
@@ -42,6 +42,14 @@ def array(x: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
             raise TypeError(f"a dense array of this has {size} bytes: `todense()` makes one")
     found = todense(x)
     return found if dtype is None else found.astype(dtype)
+
+
+def dlpack(x: Any, **keywords: Any) -> Any:
+    return array(x).__dlpack__(**keywords)
+
+
+def dlpack_device(x: Any) -> tuple[int, int]:
+    return np.empty(0).__dlpack_device__()
 
 
 def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:

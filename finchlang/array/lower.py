@@ -276,8 +276,8 @@ class Lowering:
         )
 
     def _shared(self, results: tuple[Expression, ...]) -> set[int]:
-        """The nodes that are stored because they are used more than once: expressions of more than
-        SHARED nodes, for which those that are stored count as one."""
+        """The nodes that are stored because they are used more than once: those that have cases, and
+        expressions of more than SHARED nodes, for which those that are stored count as one."""
         uses: dict[int, int] = {}
         sizes: dict[int, int] = {}
         shared: set[int] = set()
@@ -293,7 +293,7 @@ class Lowering:
             number = self.number_of(node)
             if number not in sizes:
                 size = 1 + sum([measure(arg) for arg in node.args])
-                if uses[number] > 1 and size > SHARED:
+                if uses[number] > 1 and (size > SHARED or node.has_cases):
                     shared.add(number)
                 sizes[number] = 1 if number in shared or isinstance(node, Reduce) else size
             return sizes[number]

@@ -76,6 +76,15 @@ def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:
     return _summed([a, b], places, first + len(pairs[0]), first)
 
 
+def dot(x1: Any, x2: Any, /) -> Array:
+    """NumPy's product: over the last axis of the first and the last but one of the second, or its only
+    one; of a number that of the elements."""
+    a, b = operands(x1, x2)
+    if not a.shape or not b.shape:
+        return Array(apply("&&" if a.values.type is Bool else "*", a, b))
+    return tensordot(x1, x2, axes=([-1], [-2 if len(b.shape) > 1 else 0]))
+
+
 def _check_pairs(a: Expression, b: Expression, first: list[int], second: list[int]) -> None:
     if len(first) != len(second) or len({*first}) + len({*second}) < 2 * len(first):
         raise ValueError("tensordot sums over as many different axes of both arrays")

@@ -1,0 +1,256 @@
+"""Functions that go by the order of elements, or whose result has a size that data decide: they are
+computed at once, from what is stored where that is enough, else from a dense array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from finchlang.array.arranging import concat
+from finchlang.array.creation import asarray
+from finchlang.array.elementwise import not_equal, subtract
+from finchlang.array.expression import Array
+from finchlang.array.indexing import getitem
+from finchlang.array.interop import array
+from finchlang.array.operands import as_expression
+from finchlang.array.promotion import normalized_axis, type_of
+from finchlang.array.run import compute
+from finchlang.array.shapes import broadcast_arrays, expand_dims, ravel
+from finchlang.tensors.tensor import Tensor
+from finchlang.types import Bool
+
+
+class UniqueAll(NamedTuple):
+    """Distinct elements, where each is first, which one each element is, and how often each is there."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """Distinct elements, and how often each is there."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """Distinct elements, and which one each element is."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def _stored(x: Any) -> tuple[np.ndarray, np.ndarray, Any] | None:
+    """Coordinates, values and fill of what differs from the fill, or None where all is stored."""
+    found = x if isinstance(x, Tensor) else compute(Array(as_expression(x)))
+    if not hasattr(found, "entries") or not found.shape:
+        return None
+    coordinates, values = found.entries()
+    if len(values) * 2 > math.prod(found.shape):
+        return None
+    differs = values != found.fill
+    return coordinates[:, differs], values[differs], found.fill
+
+
+def _axis_of(x: Any, axis: int) -> int:
+    order = len(as_expression(x).shape)
+    if not order:
+        raise ValueError("an array without dimensions has no axis")
+    return normalized_axis(axis, order)
+
+
+def dense_array(x: Any) -> np.ndarray:
+    """`x` as NumPy has it; raises TypeError if that were much larger than what `x` is stored in."""
+    return array(x if hasattr(x, "shape") else Array(as_expression(x)))
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements in order along an axis, NaN last, or first if descending. Of a tensor that stores few
+    of its elements only these are sorted: the result has lists of the same fill."""
+    at = _axis_of(x, axis)
+    stored = _stored(x)
+    if stored is None:
+        found = np.sort(dense_array(x), axis=at, kind="stable")
+        return asarray(np.flip(found, at) if descending else found)
+    coordinates, values, fill = stored
+    shape = as_expression(x).shape
+    lines = (
+        np.ravel_multi_index(
+            tuple(np.delete(coordinates, at, 0)), tuple(np.delete(shape, at)) or (1,)
+        )
+        if len(shape) > 1
+        else np.zeros(len(values), np.int64)
+    )
+    order = np.lexsort((values, lines))
+    lines, values, coordinates = lines[order], values[order], coordinates[:, order]
+    starts = np.searchsorted(lines, lines)
+    counts = np.searchsorted(lines, lines, "right") - starts
+    places = np.arange(len(values)) - starts
+    is_after = np.sort([fill, fill])[0] < values if fill == fill else np.zeros(len(values), bool)
+    is_after |= values != values
+    places = places + np.where(is_after, shape[at] - counts, 0)
+    coordinates[at] = shape[at] - 1 - places if descending else places
+    lists = asarray(np.zeros((0,) * len(shape), values.dtype), fill_value=fill)
+    return asarray(Tensor.from_coo(compute(lists).format, shape, coordinates, values))
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """Where the elements of each place in order are along an axis, from 0; equal ones in turn."""
+    at, given = _axis_of(x, axis), dense_array(x)
+    if not descending:
+        return asarray(np.argsort(given, axis=at, kind="stable"))
+    found = np.argsort(np.flip(given, at), axis=at, kind="stable")
+    return asarray(given.shape[at] - 1 - np.flip(found, at))
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
+    """Before which element of the vector `x1` in order, or in the order `sorter` gives, those of `x2`
+    come; with `side` "right" after those that are equal."""
+    order = None if sorter is None else dense_array(sorter)
+    return asarray(np.searchsorted(dense_array(x1), dense_array(x2), side, order))  # type: ignore
+
+
+def nonzero(x: Any, /) -> tuple[Array, ...]:
+    """For each axis the coordinates, from 0, of what is not 0, in row-major order."""
+    if not as_expression(x).shape:
+        raise ValueError("an array without dimensions has no coordinates")
+    stored = _stored(x)
+    if stored is None or stored[2]:
+        return tuple([asarray(row) for row in np.nonzero(dense_array(x))])
+    coordinates = stored[0][:, np.lexsort(stored[0][::-1])]
+    return tuple([asarray(np.ascontiguousarray(row)) for row in coordinates])
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The distinct elements in order, each NaN for itself, and how often each is there."""
+    stored = _stored(x)
+    if stored is None or stored[2] != stored[2]:
+        found = np.unique(dense_array(x), return_counts=True, equal_nan=False)
+    else:
+        values, counts = np.unique(stored[1], return_counts=True, equal_nan=False)
+        rest = math.prod(as_expression(x).shape) - len(stored[1])
+        at = [np.searchsorted(values, stored[2])] if rest else []
+        found = np.insert(values, at, stored[2]), np.insert(counts, at, rest)
+    return UniqueCounts(asarray(found[0]), asarray(found[1]))
+
+
+def unique_values(x: Any, /) -> Array:
+    """The distinct elements in order."""
+    return unique_counts(x).values
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The distinct elements in order, and for each element which one it is."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """What the other functions of distinct elements give, and where each is first in row-major order."""
+    found = np.unique(
+        dense_array(x),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        equal_nan=False,
+    )
+    values, indices, inverse, counts = map(asarray, found)
+    shape = as_expression(x).shape
+    return UniqueAll(values, indices, asarray(compute(inverse).reshape(shape)), counts)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """The sums of the elements up to each along an axis, which may be left out of a vector."""
+    return _cumulative(np.cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """The products of the elements up to each along an axis, which may be left out of a vector."""
+    return _cumulative(np.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _cumulative(
+    function: Callable[..., np.ndarray],
+    initial: int,
+    x: Any,
+    axis: int | None,
+    dtype: Any,
+    include_initial: bool,
+) -> Array:
+    if axis is None and len(as_expression(x).shape) != 1:
+        raise ValueError("an axis is needed for an array that is no vector")
+    at, given = _axis_of(x, axis or 0), dense_array(x)
+    found = function(given, axis=at, dtype=None if dtype is None else type_of(dtype).dtype)
+    if include_initial:
+        first = np.full_like(np.take(found, [], axis=at), initial, shape=_resized(found, at, 1))
+        found = np.concatenate((first, found), axis=at)
+    return asarray(found)
+
+
+def _resized(given: np.ndarray, axis: int, size: int) -> tuple[int, ...]:
+    return (*given.shape[:axis], size, *given.shape[axis + 1 :])
+
+
+def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
+    """NumPy's `cumulative_sum`: of all elements in row-major order if no axis is given."""
+    return cumulative_sum(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
+
+
+def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
+    """NumPy's `cumulative_prod`: of all elements in row-major order if no axis is given."""
+    return cumulative_prod(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
+
+
+def diff(
+    x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None
+) -> Array:
+    """The differences of neighbours along an axis, `n` times."""
+    at = _axis_of(x, axis)
+    parts = [part for part in (prepend, x, append) if part is not None]
+    found = concat(parts, axis=at) if len(parts) > 1 else x
+    if n < 0:
+        raise ValueError(f"differences are taken 0 times or more, not {n}")
+    for _ in range(n):
+        ends = (slice(1, None), slice(None, -1))
+        later, earlier = (getitem(found, (slice(None),) * at + (end,)) for end in ends)
+        is_truth = as_expression(later).values.type is Bool
+        found = (not_equal if is_truth else subtract)(later, earlier)
+    return found if isinstance(found, Array) else Array(as_expression(found))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+    """Vectors as arrays of one shape, each along its own axis; by "xy" the first two change places."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f'indexing is "xy" or "ij", not {indexing!r}')
+    order = len(arrays)
+    axes = list(range(order))
+    if indexing == "xy" and order > 1:
+        axes[:2] = 1, 0
+    wide = []
+    for own, x in zip(axes, arrays, strict=True):
+        for axis in range(order):
+            if axis != own:
+                x = expand_dims(x, axis=axis)
+        wide.append(x)
+    return tuple(broadcast_arrays(*wide))
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+    """Of each line along an axis the elements at its own coordinates, from 0."""
+    at = _axis_of(x, axis)
+    return asarray(np.take_along_axis(dense_array(x), dense_array(indices), at))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """The array of another library, in its own memory if that can be."""
+    return asarray(np.from_dlpack(x, copy=copy))
