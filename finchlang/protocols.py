@@ -18,9 +18,7 @@ ELSEWHERE = {
         ("toarray", "numpy", "values", "A"), "`todense()`, or `to_numpy()` of a tensor"
     ),
     **dict.fromkeys(("tocsc", "tocsr", "tocoo", "to_coo", "asformat"), "`to_scipy()` of a tensor"),
-    **dict.fromkeys(
-        ("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"
-    ),
+    **dict.fromkeys(("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"),
     "multiply": "`*`",
     "item": "`float(x)` or `int(x)`",
     "getnnz": "`nnz`",

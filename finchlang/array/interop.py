@@ -11,10 +11,8 @@ import numpy as np
 
 import finchlang.array as namespace
 from finchlang.array.elementwise import ALIASES, map_elements
-from finchlang.array.expression import Array
 from finchlang.array.operands import as_expression, expression_of
-from finchlang.array.run import SMALL, TIMES, bytes_of, compute, todense
-from finchlang.tensors.tensor import Scalar
+from finchlang.array.run import compute, dense_array, todense
 
 #: what NumPy calls functions that have another name here
 _NUMPY = {
@@ -34,13 +32,7 @@ def array(x: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     Raises TypeError for that, ValueError if it must not be a copy."""
     if copy is False:
         raise ValueError("a dense array of this is a copy")
-    if isinstance(x, Array):
-        x = compute(x)
-    if not isinstance(x, Scalar):
-        size = math.prod(x.shape) * x.dtype.itemsize
-        if size > SMALL and size > TIMES * bytes_of(x):
-            raise TypeError(f"a dense array of this has {size} bytes: `todense()` makes one")
-    found = todense(x)
+    found = dense_array(x)
     return found if dtype is None else found.astype(dtype)
 
 

@@ -14,10 +14,9 @@ from finchlang.array.creation import asarray
 from finchlang.array.elementwise import not_equal, subtract
 from finchlang.array.expression import Array
 from finchlang.array.indexing import getitem
-from finchlang.array.interop import array
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
-from finchlang.array.run import compute
+from finchlang.array.run import compute, dense_array
 from finchlang.array.shapes import broadcast_arrays, expand_dims, ravel
 from finchlang.tensors.tensor import Tensor
 from finchlang.types import Bool
@@ -65,11 +64,6 @@ def _axis_of(x: Any, axis: int) -> int:
     return normalized_axis(axis, order)
 
 
-def dense_array(x: Any) -> np.ndarray:
-    """`x` as NumPy has it; raises TypeError if that were much larger than what `x` is stored in."""
-    return array(x if hasattr(x, "shape") else Array(as_expression(x)))
-
-
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
     """The elements in order along an axis, NaN last, or first if descending. Of a tensor that stores few
     of its elements only these are sorted: the result has lists of the same fill."""
@@ -97,7 +91,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     places = places + np.where(is_after, shape[at] - counts, 0)
     coordinates[at] = shape[at] - 1 - places if descending else places
     lists = asarray(np.zeros((0,) * len(shape), values.dtype), fill_value=fill)
-    return asarray(Tensor.from_coo(compute(lists).format, shape, coordinates, values))
+    return asarray(Tensor.from_coo(compute(lists).format, shape, list(coordinates), values))
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:

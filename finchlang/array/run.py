@@ -302,6 +302,19 @@ def todense(x: Any) -> np.ndarray:
     return result.to_numpy()
 
 
+def dense_array(x: Any) -> np.ndarray:
+    """The same; raises TypeError if that were much larger than what `x` is stored in."""
+    if not hasattr(x, "shape"):
+        return np.asarray(x)
+    if isinstance(x, Array):
+        x = compute(x)
+    if not isinstance(x, Scalar):
+        size = math.prod(x.shape) * x.dtype.itemsize
+        if size > SMALL and size > TIMES * bytes_of(x):
+            raise TypeError(f"a dense array of this has {size} bytes: `todense()` makes one")
+    return todense(x)
+
+
 # ------------------------------------------------------------------------------------------ plan
 
 
