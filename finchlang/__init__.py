@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from finchlang.kernels import Kernel, kernel
     from finchlang.script.python_laws import operator
     from finchlang.session import Session
     from finchlang.source import FinchError
@@ -14,17 +15,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "FinchError",
+    "Kernel",
     "Scalar",
     "Session",
     "SwizzledTensor",
     "Tensor",
     "__version__",
+    "kernel",
     "operator",
 ]
 
 _MODULES = {
     "FinchError": "source",
+    "Kernel": "kernels",
     "Session": "session",
+    "kernel": "kernels",
+    "load_ipython_extension": "repl.notebook",
     "operator": "script.python_laws",
     **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),
 }

@@ -33,14 +33,15 @@ from finchlang.run.resolved import (
 )
 from finchlang.run.trials import check_laws
 from finchlang.script.bindings import check_name, check_values, from_python
+from finchlang.script.callables import FinchFunction
 from finchlang.script.check import Checker
 from finchlang.script.closing import denoted
-from finchlang.script.environment import Environment
+from finchlang.script.environment import Environment, Scope
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.python_functions import from_callable
 from finchlang.script.views import Template
 from finchlang.source import FinchError, Note, Span
-from finchlang.syntax import KernelNode, Node, Yield
+from finchlang.syntax import Function, KernelNode, Node, Yield
 from finchlang.tensors.level import Level
 from finchlang.text.parse import parse_script
 from finchlang.walk import walk
@@ -194,6 +195,16 @@ class Session:
     def run_file(self, path: str | Path) -> Any:
         """Run a script file. Raises FinchError, of kind I/O if it cannot be read."""
         return self.run(read_script(path), str(path))
+
+    def function(self, node: Function) -> FinchFunction:
+        """A function of the script that is bound to no name."""
+        own = Environment(Scope(self.environment.scope, {node.name}), self.environment)
+        self._evaluator.closure(node, own.scope)(own)
+        return own.get(node.name)
+
+    def call(self, function: FinchFunction, args: list[Any]) -> Any:
+        """Call a function of the script. Raises FinchError."""
+        return self._evaluator.called(function, args)
 
     @property
     def unchecked(self) -> tuple[Span | None, ...]:

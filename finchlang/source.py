@@ -100,6 +100,10 @@ class FinchError(Exception):
             self.span = span
         return self
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show in place of a traceback."""
+        return self.render().split("\n")
+
     def render(self) -> str:
         """`name:line:column: kind error: message`, the source line with carets, and the hint."""
         span = self.span

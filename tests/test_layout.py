@@ -40,6 +40,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("script",),
     ("run",),
     ("session",),
+    ("kernels",),
     ("array",),
     ("agreement",),
     ("",),  # finchlang/__init__.py: the public names

@@ -121,21 +121,30 @@ class Evaluator(Calls):
     def evaluate(self, script: Node, environment: Environment) -> Any:
         """Run a script in the outermost environment; the value of its last statement, None if that
         has none."""
+        return self._outermost(
+            lambda: self.ready(script, environment.scope)(environment), script.span
+        )
+
+    def called(self, function: Any, args: list[Any]) -> Any:
+        """What a function of the script gives for these, called from outside of it."""
+        return self._outermost(lambda: self.apply(function, args, {}, None), None)
+
+    def _outermost(self, run: Callable[[], Any], span: Span | None) -> Any:
         self.depth = 0
         try:
             with EnoughFrames():
-                return self.ready(script, environment.scope)(environment)
+                return run()
         except Leave as leave:
             raise leave.outside() from None
         except FinchError as error:
-            error.at(script.span)
+            error.at(span)
             raise
         except RecursionError:
-            raise FinchError("resource", "this is nested too deeply", script.span) from None
+            raise FinchError("resource", "this is nested too deeply", span) from None
         except MemoryError:
-            raise FinchError("resource", "there is no memory for this", script.span) from None
+            raise FinchError("resource", "there is no memory for this", span) from None
         except KeyboardInterrupt:
-            raise FinchError("interrupted", "stopped", script.span) from None
+            raise FinchError("interrupted", "stopped", span) from None
 
     def ready(self, script: Node, scope: Scope) -> Closure:
         """A script as a closure, which is kept in case the same one is run again."""

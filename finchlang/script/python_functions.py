@@ -99,7 +99,8 @@ def from_callable(value: Any) -> Any:
         what = f"this {type(value).__name__} of Python"
         hint = "write what it computes as a function of its own"
         raise FinchError("type", f"{what} is no operator here", hint=hint)
-    return value
+    own = getattr(type(value), "as_function", None)  # of a kernel that Python has
+    return value if own is None else own(value)
 
 
 def function_of(function: FunctionType) -> FinchFunction:

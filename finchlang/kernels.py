@@ -1,0 +1,265 @@
+"""`finchlang.kernel`: Finch text as a function of Python, which is compiled once for each combination of
+formats that it is called with."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from finchlang.normalize.context import root
+from finchlang.run.arguments import MAKERS
+from finchlang.script.bindings import from_python
+from finchlang.script.callables import PREDEFINED, FinchFunction
+from finchlang.script.environment import assigned_names
+from finchlang.script.python_functions import from_callable
+from finchlang.session import Session
+from finchlang.source import FinchError, Source, Span
+from finchlang.syntax import (
+    NOTHING,
+    Assign,
+    Declare,
+    Define,
+    For,
+    Function,
+    KernelNode,
+    Loop,
+    Macro,
+    Node,
+    Script,
+    Variable,
+    Yield,
+)
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
+from finchlang.walk import block, replace, walk
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Kernel(Generic[P, R]):
+    """Finch text as a function of Python: `text` is what was given, `session` where it runs. Its
+    arguments are what a name can be bound to: arrays of NumPy and SciPy, tensors, numbers, functions."""
+
+    def __init__(
+        self,
+        text: str,
+        signature: inspect.Signature,
+        function: FinchFunction,
+        session: Session,
+    ):
+        self.text, self.session, self.function = text, session, function
+        self.__signature__, self.__doc__ = signature, text
+        self.__name__ = self.__qualname__ = "kernel"
+        self._names = tuple(signature.parameters)
+
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
+        """Run it. Raises TypeError for other arguments than there are parameters, FinchError for what is
+        wrong with their values; everything is then as it was."""
+        given: tuple[Any, ...] = args
+        if keywords or len(given) != len(self._names):
+            bound = self.__signature__.bind(*args, **keywords)
+            bound.apply_defaults()
+            given = bound.args
+        values = [v if type(v) in MAKERS else self._taken(k, v) for k, v in enumerate(given)]
+        result = self.session.call(self.function, values)
+        return cast(R, None if result is NOTHING else result)
+
+    def as_function(self) -> FinchFunction:
+        """What it is in scripts."""
+        return self.function
+
+    def _taken(self, position: int, value: Any) -> Any:
+        try:
+            return from_python(from_callable(value))
+        except FinchError as error:
+            message = f"`{self._names[position]}` of {self.__name__}: {error.message}"
+            raise FinchError(error.kind, message, error.span, error.hint) from None
+
+    def __repr__(self) -> str:
+        return f"<Finch kernel {self.__name__}{self.__signature__}>"
+
+
+@overload
+def kernel(text: str, /, *, session: Session | None = None) -> Kernel[..., Any]: ...
+
+
+@overload
+def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
+
+
+def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
+    """A function of Python made of Finch text.
+
+        spmv = finchlang.kernel(\"\"\"
+            function spmv(A, x)
+                y = Tensor(Dense(Element(0.0)))
+                @finch begin
+                    y .= 0
+                    for j = _, i = _
+                        y[i] += A[i, j] * x[j]
+                    end
+                end
+                return y
+            end
+        \"\"\")
+        y = spmv(A, x)
+
+    A text that ends with a function is that function. Of any other text the parameters are the names
+    that it does not give a value itself, in the order in which they come; it returns the value of its
+    last statement or, if that is a kernel, what this returns or else what it writes: a tuple if these
+    are several. Tensors and arrays that it writes are changed in place, as by `Session.run`.
+
+    As a decorator, `@finchlang.kernel` makes one of a Python function whose docstring is the text; the
+    parameters, defaults and types are the function's. Functions of Python that the text calls are found
+    in its module.
+
+    The text runs in a `session` of its own unless one is given. Raises FinchError, at its place in the
+    Python file, for text that is wrong, now or, for what depends on formats, when it is called.
+    """
+    own = session or Session()
+    if isinstance(text, FunctionType):
+        return _decorated(text, own)
+    if not isinstance(text, str):
+        message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
+        raise FinchError("type", message)
+    frame = sys._getframe(1)
+    span = next(_positions(frame.f_code, frame.f_lasti))
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    source = _source(text, frame.f_code.co_filename, lines, span[0] or frame.f_lineno, span[1])
+    script = parse_script(source.text, source.name)
+    last = script.statements[-1] if script.statements else None
+    if isinstance(last, Function):
+        own.execute(script)
+        function = own[last.name]
+    else:
+        function = _function(own, script, tuple(_free(script)))
+    return kernel_of(function, own, text)
+
+
+def kernel_of(
+    function: FinchFunction, session: Session, text: str | None = None
+) -> Kernel[..., Any]:
+    """A function of a script as one of Python."""
+    definition, kind = function.definition, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(_python(name), kind) for name in definition.parameters]
+    text = pretty(definition) if text is None else text
+    made = Kernel[..., Any](text, inspect.Signature(parameters), function, session)
+    made.__name__ = made.__qualname__ = definition.name
+    return made
+
+
+def _positions(code: Any, instruction: int) -> Iterator[tuple[int | None, int | None]]:
+    """The first and the last line of an instruction."""
+    for k, (first, last, _, _) in enumerate(code.co_positions()):
+        if 2 * k == instruction:
+            yield first, last
+    yield None, None
+
+
+def _python(name: str) -> str:
+    """A name as Python can have it."""
+    name = name.replace("!", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _decorated(function: FunctionType, session: Session) -> Kernel[..., Any]:
+    """A kernel of a function whose docstring is its text."""
+    text, code = function.__doc__, function.__code__
+    if not text or not text.strip():
+        message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
+        raise FinchError("type", message)
+    try:
+        lines, first = inspect.getsourcelines(function)
+        before = [""] * (first - 1) if first else []
+    except (OSError, TypeError):
+        lines, before, first = [], [], code.co_firstlineno
+    file = inspect.getsourcefile(function) or code.co_filename
+    source = _source(text, file, [*(f"{line}\n" for line in before), *lines], first, None)
+    script = parse_script(source.text, source.name)
+    signature = inspect.signature(function)
+    names = tuple(signature.parameters)
+    for name, node in _free(script).items():
+        if name not in names:
+            session[name] = _around(function, name, node.span)
+    made = Kernel[..., Any](text, signature, _function(session, script, names), session)
+    for name in ("__name__", "__qualname__", "__module__"):
+        setattr(made, name, getattr(function, name))
+    return made
+
+
+def _around(function: FunctionType, name: str, span: Span | None) -> Any:
+    """What a name that is no parameter is in Python."""
+    around = inspect.getclosurevars(function)
+    value = {**function.__globals__, **around.nonlocals}.get(name)
+    if callable(value):
+        return value
+    message = f"`{name}` is neither a parameter of {function.__name__} nor a function of Python"
+    raise FinchError("unknown name", message, span)
+
+
+def _source(text: str, file: str, lines: list[str], first: int | None, last: int | None) -> Source:
+    """A text as it stands in a Python file, in these lines, with all that is before it as white space; one
+    that does not stand there as it is has no place in the file."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cell = shell.compile.format_code_name(file) if shell is not None else None
+    file = cell[1] if cell else file
+    whole, first = "".join(lines), first or 1
+    at = whole.find(text, len("".join(lines[: first - 1])), len("".join(lines[:last])))
+    if at < 0:
+        return Source(text, f"<kernel at {file}:{first}>")
+    before = whole[:at]
+    return Source("\n" * before.count("\n") + " " * (at - before.rfind("\n") - 1) + text, file)
+
+
+def _free(script: Node) -> dict[str, Variable]:
+    """The names that a script does not give a value, with their first place, in the order of these."""
+    nodes = list(walk(script))
+    own = {*PREDEFINED, *assigned_names(script)}
+    for node in nodes:
+        if isinstance(node, Function):
+            own |= {node.name, *node.parameters, *assigned_names(node.body)}
+        elif isinstance(node, For):
+            own.add(node.variable)
+        elif isinstance(node, Loop):
+            own.add(node.index.name)
+        elif isinstance(node, Define):
+            own.add(node.variable.name)
+        elif isinstance(node, Macro):
+            own |= {n.name for a in node.args[1:] for n in walk(a) if isinstance(n, Variable)}
+    found: dict[str, Variable] = {}
+    for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
+        if isinstance(node, Variable) and node.name not in own and node.name.isidentifier():
+            found.setdefault(node.name, node)
+    return found
+
+
+def _returning(script: Script) -> Script:
+    """The script, in which a kernel that is last returns what it writes if it does not say what."""
+    *others, last = script.statements or (script,)
+    if not isinstance(last, KernelNode):
+        return script
+    nodes = list(walk(last.program))
+    own = {node.variable.name for node in nodes if isinstance(node, Define)}
+    tensors = [
+        node.tensor if isinstance(node, Declare) else node.target.tensor
+        for node in nodes
+        if isinstance(node, (Declare, Assign))
+    ]
+    names = dict.fromkeys(n for n in map(root, tensors) if n is not None and n not in own)
+    if not names or any(isinstance(node, Yield) for node in nodes):
+        return script
+    handed = Yield(tuple(Variable(name, span=last.span) for name in names), span=last.span)
+    last = replace(last, program=block(last.program, handed))
+    return replace(script, statements=(*others, last))
+
+
+def _function(session: Session, script: Script, names: tuple[str, ...]) -> FinchFunction:
+    """A function of these parameters, in the names of a session, whose body the script is."""
+    node = Function("kernel", names, _returning(script), span=script.span)
+    return session.function(node)

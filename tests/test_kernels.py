@@ -1,0 +1,202 @@
+"""`finchlang.kernel`: Finch text as a function of Python, its parameters, results, errors and types."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import finchlang
+from finchlang import FinchError, Session, Tensor, kernel
+
+CSC = "Dense(SparseList(Element(0.0)))"
+A = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+X = np.array([1.0, 2.0, 3.0])
+
+spmv = kernel("""
+    function spmv(A, x)
+        y = Tensor(Dense(Element(0.0)))
+        @finch begin
+            y .= 0
+            for j = _, i = _
+                y[i] += A[i, j] * x[j]
+            end
+        end
+        return y
+    end
+""")
+
+
+def twice(x: float) -> float:
+    return 2 * x
+
+
+@kernel
+def scaled(A: Any, x: np.ndarray, c: float = 3.0) -> Tensor:
+    """
+    # A x, times twice a number
+    y = Tensor(Dense(Element(0.0)))
+    @finch begin
+        y .= 0
+        for j = _, i = _
+            y[i] += A[i, j] * x[j] * twice(c)
+        end
+    end
+    """
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("matrix", [A, sp.csc_array(A), sp.csr_array(A), Tensor(CSC, A)])
+def test_a_function_is_called_with_any_arrays(matrix: Any) -> None:
+    assert np.array_equal(spmv(matrix, X).to_numpy(), A @ X)
+    assert np.array_equal(spmv(x=X, A=matrix).to_numpy(), A @ X)
+    assert np.array_equal(spmv(matrix, X.tolist()).to_numpy(), A @ X)
+
+
+def test_it_has_a_name_a_signature_and_a_text() -> None:
+    assert (spmv.__name__, str(inspect.signature(spmv))) == ("spmv", "(A, x)")
+    assert "function spmv(A, x)" in str(spmv.__doc__) and repr(spmv) == "<Finch kernel spmv(A, x)>"
+    assert scaled.__name__ == "scaled" and scaled.__module__ == __name__
+    assert str(scaled.__doc__).strip().startswith("# A x")
+    assert inspect.signature(scaled).parameters["c"].default == 3.0
+
+
+def test_a_decorated_function_calls_functions_of_its_module() -> None:
+    assert np.array_equal(scaled(A, X).to_numpy(), A @ X * 6)
+    assert np.array_equal(scaled(A, X, c=1.0).to_numpy(), A @ X * 2)
+
+
+def test_the_parameters_of_a_kernel_are_its_free_names_and_it_returns_what_it_writes() -> None:
+    product = kernel("@finch begin y .= 0; for j = _, i = _; y[i] += A[i, j] * f(x[j]) end end")
+    assert str(inspect.signature(product)) == "(y, A, f, x)"
+    y = np.zeros(2)
+    assert product(y, A, twice, X) is y and np.array_equal(y, A @ X * 2)
+    both = kernel("@finch for i = _ begin a[i] = x[i]; b[i] = n end end")
+    a, b = np.zeros(3), np.zeros(3, np.int64)
+    assert both(a, X, b, 4) == (a, b) and np.array_equal(a, X) and b.tolist() == [4, 4, 4]
+    chosen = kernel("@finch begin for i = _ begin a[i] = x[i]; b[i] = n end end; return b end")
+    assert chosen(a, X, b, 5) is b
+
+
+def test_the_value_of_other_texts_is_that_of_the_last_statement() -> None:
+    total = kernel("s = Scalar(0.0); @finch for i = _; s[] += x[i] end; s[]")
+    assert str(inspect.signature(total)) == "(x)" and total(X) == 6.0
+    assert kernel('println(""); nothing')() is None
+
+
+def test_kernels_are_operators_of_scripts_and_share_a_session() -> None:
+    session = Session()
+    square = kernel("square(x) = x * x", session=session)
+    assert square(3) == 9 and session.run("square(4)") == 16
+    other = Session()
+    other["x"], other["y"], other["f"] = X, np.zeros(3), square
+    other.run("@finch for i = _; y[i] = f(x[i]) end")
+    assert np.array_equal(other["y"], X**2) and other.run("f(5)") == 25
+
+
+def test_errors_stand_at_their_place_in_the_python_file() -> None:
+    with pytest.raises(FinchError) as caught:
+        spmv(A, np.ones(4))
+    span = caught.value.span
+    assert span is not None and span.source.name == __file__
+    line = Path(__file__).read_text().split("\n")[span.line - 1]
+    assert line == "                y[i] += A[i, j] * x[j]"
+    assert str(caught.value).split("\n")[1].endswith(line)
+    with pytest.raises(FinchError) as caught:
+        kernel("""
+            x = (1 +
+        """)
+    assert caught.value.span is not None and caught.value.span.source.name == __file__
+    with pytest.raises(FinchError) as caught:
+        kernel("y = \n x ]")  # does not stand in the file as it is
+    assert "<kernel at" in str(caught.value) and caught.value.span is not None
+
+
+def no_text(A: Any) -> None: ...
+
+
+def no_name(A: Any) -> None:
+    "@finch for i = _ A[i] = B[i] end"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: spmv(A), TypeError, "missing a required argument: 'x'"),
+        (lambda: spmv(A, X, X), TypeError, "too many positional"),
+        (lambda: spmv(A, np.ma.array(X, mask=True)), FinchError, "`x` of spmv: a masked array"),
+        (lambda: spmv(A, "text"), FinchError, "`x` is a string"),
+        (lambda: kernel(5), FinchError, "made of a text or of a function"),  # type: ignore[call-overload]
+        (lambda: kernel(no_text), FinchError, "has no docstring"),
+        (lambda: kernel(no_name), FinchError, "`B` is neither a parameter of no_name"),
+    ],
+)
+def test_misuse(make: Callable[[], Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        make()
+
+
+CLIENT = '''
+from typing import assert_type
+import numpy as np
+import finchlang
+import finchlang.array as fa
+from finchlang import FinchError, Scalar, Session, Tensor
+
+@finchlang.kernel
+def scaled(A: Tensor, c: float = 2.0) -> Tensor:
+    """y = A"""
+    raise NotImplementedError
+
+@finchlang.operator
+def plus(a: float, b: float) -> float:
+    return a + b
+
+def main(session: Session) -> float:
+    A = Tensor("Dense(SparseList(Element(0.0)))", np.eye(3))
+    assert_type(scaled(A, c=3.0), Tensor)
+    sizes: tuple[int, ...] = (A.ndim, A.nnz, A.size, A.nbytes, *A.shape)
+    f = finchlang.kernel("g(x) = 2x")
+    session["A"] = A[1:, 0]
+    try:
+        print(session.run("sum(A)"), f(2), sizes, Scalar(1.0).copy().value, A.copy().fill_value)
+    except FinchError as error:
+        print(error.kind, error.hint)
+    return float(fa.compute(A * 2 + A.T).sum())
+'''
+WRONG = """
+from client import scaled
+from finchlang import Tensor
+A = Tensor("Dense(Element(0.0))", 3)
+scaled("text")
+A.nothing_like_it
+x: str = scaled(A)
+"""
+
+
+def test_programs_that_use_us_are_typed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """`mypy --strict` passes one, and finds the three faults of another."""
+    (tmp_path / "client.py").write_text(CLIENT)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    package = Path(finchlang.__file__).parent
+    assert (package / "py.typed").exists()
+    kept = str(pytestconfig.cache.mkdir("mypy")) if pytestconfig.cache else str(tmp_path)
+    options = ["--strict", "--follow-imports=silent", f"--cache-dir={kept}"]
+    path = {} if "site-packages" in package.parts else {"MYPYPATH": str(package.parent)}
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "client.py", "wrong.py"],
+        cwd=tmp_path,
+        env={**os.environ, **path},
+        capture_output=True,
+        text=True,
+    )
+    found = [line.split(": error:")[0] for line in done.stdout.splitlines() if ": error:" in line]
+    assert found == ["wrong.py:5", "wrong.py:6", "wrong.py:7"], done.stdout
