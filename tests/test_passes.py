@@ -12,7 +12,7 @@ from level_kernels import tensor
 
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, const, op
-from finchlang.host.ir import Expr, For, Grow, Residual, Store
+from finchlang.host.ir import Expr, For, Grow, If, Residual, Store
 from finchlang.host.passes import lanes
 from finchlang.host.passes.appends import make_room
 from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
@@ -52,16 +52,34 @@ def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
     assert not sums_apart(BY_COLUMN, BLOCKS)
 
 
-@pytest.mark.parametrize("factor", ["2.0", "x[i]"])
-def test_room_for_what_a_loop_appends_is_made_before_it(factor: str) -> None:
+WANTED = "if A[i, j] > 0 C[i, j] = A[i, j] end"
+
+
+@pytest.mark.parametrize("body", ["C[i, j] = 2.0 * A[i, j]", "C[i, j] = A[i, j] * x[i]", WANTED])
+def test_room_for_what_a_loop_appends_is_made_before_it(body: str) -> None:
     def grows_in_loops(residual: Residual) -> bool:
         loops = [s for s in walk(residual.body) if isinstance(s, For)]
         inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
         return any(isinstance(t, Grow) for s in inner for t in walk(s.body))
 
-    program = f"C .= 0; for j=_, i=_ C[i, j] = A[i, j] * {factor} end"
+    program = f"C .= 0; for j=_, i=_ {body} end"
     residual = kernel(program, C=ROWS, A=ROWS, x=VECTOR).residual
     assert grows_in_loops(residual) and not grows_in_loops(make_room(residual))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_branch"),
+    [
+        (WANTED, False),
+        ("if A[i, j] > 0 C[i, j] = A[i, j] / 2 + 1 end", True),  # a division takes its time
+        ("if A[i, j] > 0 C[i, j] = x[i] end", True),  # another array's entry may be far away
+    ],
+)
+def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branch: bool) -> None:
+    residual = kernel(f"C .= 0; for j=_, i=_ {body} end", C=ROWS, A=ROWS, x=VECTOR).residual
+    loops = [s for s in walk(make_room(residual).body) if isinstance(s, For)]
+    inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
+    assert any(isinstance(t, If) for s in inner for t in walk(s.body)) == is_branch
 
 
 @pytest.mark.parametrize(
@@ -120,6 +138,11 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
     "appends": {
         "program": "y .= 0; for j=_ y[j] = s[j] * x[j] end",
+        "s": "SparseList(Element(0.0))",
+        "y": "SparseList(Element(0.0))",
+    },
+    "appends under a condition": {
+        "program": "y .= 0; for j=_ if s[j] > 1 y[j] = 2 * s[j] end end",
         "s": "SparseList(Element(0.0))",
         "y": "SparseList(Element(0.0))",
     },
