@@ -3,12 +3,13 @@ formats that it is called with."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 import linecache
 import sys
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from finchlang.normalize.context import root
@@ -17,7 +18,8 @@ from finchlang.script.bindings import from_python
 from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.script.environment import assigned_names
 from finchlang.script.python_functions import from_callable
-from finchlang.session import Session
+from finchlang.script.python_source import defined, parsed
+from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import (
     NOTHING,
@@ -40,6 +42,15 @@ from finchlang.walk import block, replace, walk
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class _Last(Observer):
+    """Remembers the last kernel."""
+
+    last: KernelEvent | None = None
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.last = event
 
 
 class Kernel(Generic[P, R]):
@@ -69,6 +80,12 @@ class Kernel(Generic[P, R]):
         values = [v if type(v) in MAKERS else self._taken(k, v) for k, v in enumerate(given)]
         result = self.session.call(self.function, values)
         return cast(R, None if result is NOTHING else result)
+
+    @property
+    def compiled(self) -> KernelEvent | None:
+        """The kernel that was compiled last, which can be looked at; of a session of its own."""
+        observer = self.session.observer
+        return observer.last if isinstance(observer, _Last) else None
 
     def as_function(self) -> FinchFunction:
         """What it is in scripts."""
@@ -122,9 +139,9 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     The text runs in a `session` of its own unless one is given. Raises FinchError, at its place in the
     Python file, for text that is wrong, now or, for what depends on formats, when it is called.
     """
-    own = session or Session()
+    own = session or Session(observer=_Last())
     if isinstance(text, FunctionType):
-        return _decorated(text, own)
+        return _decorated(text, sys._getframe(1), own)
     if not isinstance(text, str):
         message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
         raise FinchError("type", message)
@@ -168,35 +185,41 @@ def _python(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _decorated(function: FunctionType, session: Session) -> Kernel[..., Any]:
+def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Kernel[..., Any]:
     """A kernel of a function whose docstring is its text."""
     text, code = function.__doc__, function.__code__
     if not text or not text.strip():
         message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
         raise FinchError("type", message)
+    file, first, last = (
+        inspect.getsourcefile(function) or code.co_filename,
+        code.co_firstlineno,
+        None,
+    )
     try:
-        lines, first = inspect.getsourcelines(function)
-        before = [""] * (first - 1) if first else []
-    except (OSError, TypeError):
-        lines, before, first = [], [], code.co_firstlineno
-    file = inspect.getsourcefile(function) or code.co_filename
-    source = _source(text, file, [*(f"{line}\n" for line in before), *lines], first, None)
+        lines = inspect.findsource(function)[0]
+        found = defined(parsed("".join(lines)), code)
+    except (OSError, TypeError, SyntaxError, IndexError):
+        lines, found = [], None
+    if isinstance(found, ast.FunctionDef):
+        text = ast.get_docstring(found, clean=False) or text  # Python 3.13 takes white space out
+        first, last = found.body[0].lineno, found.body[0].end_lineno
+    source = _source(text, file, lines, first, last)
     script = parse_script(source.text, source.name)
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
     for name, node in _free(script).items():
         if name not in names:
-            session[name] = _around(function, name, node.span)
+            session[name] = _around(function, frame, name, node.span)
     made = Kernel[..., Any](text, signature, _function(session, script, names), session)
     for name in ("__name__", "__qualname__", "__module__"):
         setattr(made, name, getattr(function, name))
     return made
 
 
-def _around(function: FunctionType, name: str, span: Span | None) -> Any:
-    """What a name that is no parameter is in Python."""
-    around = inspect.getclosurevars(function)
-    value = {**function.__globals__, **around.nonlocals}.get(name)
+def _around(function: FunctionType, frame: FrameType, name: str, span: Span | None) -> Any:
+    """What a name that is no parameter is in Python, where the function is defined."""
+    value = {**function.__globals__, **frame.f_locals}.get(name)
     if callable(value):
         return value
     message = f"`{name}` is neither a parameter of {function.__name__} nor a function of Python"
@@ -211,6 +234,8 @@ def _source(text: str, file: str, lines: list[str], first: int | None, last: int
     file = cell[1] if cell else file
     whole, first = "".join(lines), first or 1
     at = whole.find(text, len("".join(lines[: first - 1])), len("".join(lines[:last])))
+    if at < 0 and "\n" in text and whole.count(text) == 1:  # a constant
+        at = whole.find(text)
     if at < 0:
         return Source(text, f"<kernel at {file}:{first}>")
     before = whole[:at]
@@ -230,7 +255,7 @@ def _free(script: Node) -> dict[str, Variable]:
             own.add(node.index.name)
         elif isinstance(node, Define):
             own.add(node.variable.name)
-        elif isinstance(node, Macro):
+        elif isinstance(node, Macro) and node.name in ("properties", "case", "iterate"):
             own |= {n.name for a in node.args[1:] for n in walk(a) if isinstance(n, Variable)}
     found: dict[str, Variable] = {}
     for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):

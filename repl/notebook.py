@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from prompt_toolkit.lexers import PygmentsLexer
 
-from finchlang.kernels import kernel_of
+from finchlang.kernels import Kernel, kernel_of
 from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.session import Session
 from finchlang.source import FinchError
@@ -41,10 +41,19 @@ class FinchMagics(Magics):
     @line_cell_magic
     def finch(self, line: str, cell: str | None = None) -> Any:
         """`%%finch` runs the cell as a script on the names of the notebook, and gives the value of its last
-        statement; `%finch help`, `%finch residual` and others do what the prompt's commands do."""
-        if cell is None:
-            obey(self.conversation, line if line.startswith("?") else f":{line or 'help'}")
-            return None
+        statement. `%finch help`, `%finch residual` and others do what the prompt's commands do, also of a
+        `finchlang.kernel`: `%finch residual spmv`; after `%%finch` they do so when the cell was run."""
+        value = None if cell is None else self.run(cell)
+        if line or cell is None:
+            *words, last = line.split() or ["help"]
+            named = self.shell.user_ns.get(last)
+            if words and isinstance(named, Kernel) and named.compiled is not None:
+                self.conversation.kernel, line = named.compiled, " ".join(words)
+            obey(self.conversation, line if line.startswith("?") else f":{line or last}")
+        return value
+
+    def run(self, cell: str) -> Any:
+        """Run a script; the value of its last statement, None if a semicolon follows."""
         script = parse_script("\n" + cell, f"In[{self.shell.displayhook.prompt_count}]")
         session = self.conversation.session
         self.take(script)
@@ -60,20 +69,27 @@ class FinchMagics(Magics):
         return value
 
     def take(self, script: Node) -> None:
-        """Bind those of its names that the notebook has to what they are there, unless that is as it was.
-        Raises FinchError for a value that none can have, at the name."""
+        """Bind those of its names that the notebook has, and those that were bound before, to what they
+        are there. Raises FinchError for a value that none can have, at the name."""
         session, found = self.conversation.session, self.shell.user_ns
-        for node in walk(script):
-            name = node.name if isinstance(node, Variable) else ""
-            if name not in found or (name in self.shared and self.shared[name] is found[name]):
+        spans = {n.name: n.span for n in reversed([*walk(script)]) if isinstance(n, Variable)}
+        for name in {**spans, **self.shared}:
+            if name not in found:
+                if self.shared.pop(name, None) is not None:  # it was deleted there
+                    session.environment.values.pop(name, None)
                 continue
             value = found[name]
+            is_known = name in self.shared and self.shared[name] is value
+            if is_known and type(value) is not list:  # of which the session has a copy
+                continue
             if isinstance(value, ModuleType) or (name in PREDEFINED and callable(value)):
                 continue  # `sum` is ours, after `from numpy import *` as well
             try:
                 session[name] = value
             except FinchError as error:
-                raise error.at(node.span) from None
+                if name not in spans:
+                    continue
+                raise error.at(spans[name]) from None
             self.shared[name] = value
 
     def give(self, before: dict[str, Any]) -> None:

@@ -35,6 +35,11 @@ spmv = kernel("""
 """)
 
 
+CONSTANT = """
+x = [1,
+"""
+
+
 def twice(x: float) -> float:
     return 2 * x
 
@@ -92,6 +97,17 @@ def test_the_value_of_other_texts_is_that_of_the_last_statement() -> None:
     assert kernel('println(""); nothing')() is None
 
 
+def test_a_function_of_the_place_where_it_is_decorated_is_called() -> None:
+    def third(v: float) -> float:
+        return v / 3
+
+    @kernel
+    def thirds(x: Any, y: Any) -> Any:
+        "@finch for i = _; y[i] = third(x[i]) end"
+
+    assert np.allclose(thirds(X, np.zeros(3)), X / 3)
+
+
 def test_kernels_are_operators_of_scripts_and_share_a_session() -> None:
     session = Session()
     square = kernel("square(x) = x * x", session=session)
@@ -115,6 +131,13 @@ def test_errors_stand_at_their_place_in_the_python_file() -> None:
             x = (1 +
         """)
     assert caught.value.span is not None and caught.value.span.source.name == __file__
+    with pytest.raises(FinchError) as caught:
+        kernel(CONSTANT)
+    assert caught.value.span is not None and caught.value.span.source.name == __file__
+    with pytest.raises(FinchError) as caught:
+        scaled(A, np.ones(4))
+    line = Path(__file__).read_text().split("\n")[caught.value.span.line - 1]  # type: ignore[union-attr]
+    assert line == "            y[i] += A[i, j] * x[j] * twice(c)"
     with pytest.raises(FinchError) as caught:
         kernel("y = \n x ]")  # does not stand in the file as it is
     assert "<kernel at" in str(caught.value) and caught.value.span is not None

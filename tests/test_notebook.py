@@ -56,7 +56,13 @@ def test_a_cell_has_the_names_of_the_notebook(notebook: Notebook) -> None:
     assert notebook.run("%%finch\n(n + 1, x[3], A[2, 2])")[0] == (11, 1.0, 1.0)
     assert notebook.run("%%finch\nn + 1;")[0] is None
     assert notebook.run('%%finch\nprintln("here")') == (None, "here\n")
-    notebook.run("from numpy import sum")
+    notebook.run("%%finch\nplus(a) = a + n")
+    notebook.run("n = 20; l = [1, 2]")
+    assert notebook.run("%%finch\n(plus(1), l)")[0][0] == 21
+    notebook.run("l.append(3); del n")
+    assert len(notebook.run("%%finch\nl")[0]) == 3
+    assert "n is not defined" in notebook.run("%%finch\nplus(1)")[1]
+    notebook.run("n = 1; from numpy import sum")
     assert notebook.run("%%finch\nsum(x)")[0] == 3.0
 
 
@@ -80,6 +86,14 @@ def test_the_last_kernel_is_shown(notebook: Notebook) -> None:
         "who": "3x3 Tensor(Dense(SparseList",
     }.items():
         assert said in notebook.run(f"%finch {command}")[1]
+    value, printed = notebook.run("%%finch explain\n@finch for i = _; x[i] = i end; x[3]")
+    assert value == 3.0 and "`i` runs over 1:size(x, 1)" in printed
+
+
+def test_a_kernel_is_shown_by_its_name(notebook: Notebook) -> None:
+    notebook.run("import finchlang; made = finchlang.kernel('@finch for k = _; x[k] = k end')")
+    notebook.run("made(x)")
+    assert "1:size(x, 1)" in notebook.run("%finch normalize made")[1]
 
 
 @pytest.mark.parametrize(

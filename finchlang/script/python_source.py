@@ -55,7 +55,8 @@ def translated(function: FunctionType) -> tuple[Function, dict[str, str]]:
 
 
 @lru_cache(maxsize=8)
-def _parsed(text: str) -> ast.Module:
+def parsed(text: str) -> ast.Module:
+    """A Python file. Raises SyntaxError."""
     return ast.parse(text)
 
 
@@ -68,7 +69,7 @@ class _Translation:
         try:
             self.file = inspect.getsourcefile(function) or code.co_filename
             self.text = "".join(inspect.findsource(function)[0])
-            found = _defined(_parsed(self.text), code)
+            found = defined(parsed(self.text), code)
         except (OSError, TypeError, SyntaxError, IndexError):
             found = None
         if found is None:
@@ -278,7 +279,7 @@ def _is_name(name: str) -> bool:
     return True
 
 
-def _defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+def defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
     """The definition that was compiled to this code; None if it stands there no more."""
     found: Any = None
     for node in ast.walk(module):
