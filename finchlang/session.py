@@ -128,6 +128,9 @@ class Session:
     tell of kernels that were compiled, in order, the last of them.
     """
 
+    #: what goes through a script with the engine `check`
+    checker: type[Evaluator] = Checker
+
     def __init__(
         self,
         engine: str = "native",
@@ -144,7 +147,7 @@ class Session:
         self.notes: list[Note] = []
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
-        evaluator = Checker if engine == "check" else Evaluator
+        evaluator = self.checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._evaluator.arrays = _array
         self._sites: dict[int, CallSite] = {}  # by the identity of their nodes

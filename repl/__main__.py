@@ -27,7 +27,7 @@ OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     "show": [("name", "the variable the tensor is bound to in the end")],
     "diff": (),
 }
-COMMANDS = (*OF_FILES, "fmt", "rules", "completion")
+COMMANDS = (*OF_FILES, "fmt", "lsp", "rules", "completion")
 #: those that may be told which rules to use
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 

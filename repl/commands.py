@@ -249,6 +249,17 @@ def _format(path: str, is_check: bool) -> bool:
     return done == text
 
 
+def lsp(options: Namespace) -> int:
+    """`finch lsp`: talk to an editor on standard input and output."""
+    try:
+        from .language_server import serve
+    except ModuleNotFoundError as error:
+        message = f"`finch lsp` needs {error.name}"
+        raise FinchError("I/O", message, hint="pip install finchlang[editor]") from None
+    serve()
+    return SUCCESS
+
+
 # ------------------------------------------------------------------------------- shell completion
 
 _COMPLETIONS = {
@@ -280,5 +291,5 @@ def completion(options: Namespace) -> int:
 
 FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
     **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
-    **{f.__name__: f for f in (run, check, trace, rules, show, diff, fmt, completion)},
+    **{f.__name__: f for f in (run, check, trace, rules, show, diff, fmt, lsp, completion)},
 }

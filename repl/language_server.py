@@ -1,0 +1,305 @@
+"""`finch lsp`: editors ask by the Language Server Protocol, and hear what checker and manual say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
+
+from finchlang import __version__
+from finchlang.manual import Entry, entries, words
+from finchlang.source import FinchError
+from finchlang.text.format import formatted
+
+from .look import KEYWORDS
+from .outline import Binding, Outline
+
+#: how long no key is pressed before a text is looked at, and how long that may take, in seconds
+PAUSE, ENOUGH = 0.2, 10.0
+KINDS = {
+    "function": (lsp.CompletionItemKind.Function, lsp.SymbolKind.Function),
+    "variable": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
+    "parameter": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
+    "index": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
+}
+
+
+class Glances:
+    """The process that looks at texts, which is begun anew where one takes too long."""
+
+    def __init__(self) -> None:
+        self.process: asyncio.subprocess.Process | None = None
+        self.turn = asyncio.Lock()
+
+    async def at(self, text: str, name: str) -> dict[str, Any] | None:
+        """What `glance.look_at` says; None if it takes too long, or more memory than there is."""
+        async with self.turn:
+            if self.process is None:
+                pipe = asyncio.subprocess.PIPE
+                command = sys.executable, "-m", "finchlang.repl.glance"
+                self.process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    limit=1 << 24,
+                )
+            process = self.process
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                process.stdin.write(json.dumps({"text": text, "name": name}).encode() + b"\n")
+                return json.loads(await asyncio.wait_for(process.stdout.readline(), ENOUGH))
+            except (TimeoutError, OSError, ValueError):
+                self.stop()
+                return None
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+        self.process = None
+
+
+class Server(LanguageServer):
+    """What is known of the texts that are open."""
+
+    def __init__(self) -> None:
+        super().__init__("finch", __version__)
+        self.glances = Glances()
+        self.waiting: dict[str, asyncio.Task] = {}
+        self.names: dict[str, dict[str, str | None]] = {}  # of each text, what they are bound to
+
+    def changed(self, uri: str) -> None:
+        """Look at a text once no key is pressed for a while."""
+        if uri in self.waiting:
+            self.waiting[uri].cancel()
+        self.waiting[uri] = asyncio.ensure_future(self._look(uri))
+
+    async def _look(self, uri: str) -> None:
+        await asyncio.sleep(PAUSE)
+        document = self.workspace.get_text_document(uri)
+        # what was begun goes on when keys are pressed, since others wait for their turn
+        found = await asyncio.shield(self.glances.at(document.source, path_of(uri)))
+        if found is None:
+            return
+        if found["names"] or not found["faults"]:  # else it does not parse: what was known is kept
+            self.names[uri] = found["names"]
+        diagnostics = [self.diagnostic(document, fault) for fault in found["faults"]]
+        self.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(uri, diagnostics, document.version)
+        )
+
+    def diagnostic(self, document: TextDocument, fault: dict[str, Any]) -> lsp.Diagnostic:
+        line, column, end_line, end_column = fault["place"]
+        found = lsp.Range(
+            lsp.Position(line - 1, column - 1),
+            lsp.Position(end_line - 1, max(end_column - 1, column * (line == end_line))),
+        )
+        hint = f"\nhint: {fault['hint']}" if fault["hint"] else ""
+        is_outside = fault["kind"] in ("I/O", "resource")  # where it is run it may do
+        severities = lsp.DiagnosticSeverity
+        return lsp.Diagnostic(
+            document.position_codec.range_to_client_units(document.lines, found),
+            fault["message"] + hint,
+            severities.Warning if is_outside else severities.Error,
+            code=fault["kind"],
+            source="finch",
+        )
+
+    def outline(self, uri: str) -> tuple[TextDocument, Outline]:
+        document = self.workspace.get_text_document(uri)
+        return document, Outline(document.source)
+
+    def told(self, uri: str, binding: Binding, outline: Outline) -> str:
+        """What a name is, in a line."""
+        line = outline.text.count("\n", 0, binding.at) + 1
+        if binding.kind == "function":
+            return signature(outline.text, binding)
+        known = self.names.get(uri, {}).get(binding.name) if binding.scope.parent is None else None
+        return (
+            f"{binding.name}: {known}" if known else f"{binding.name}: {binding.kind}, line {line}"
+        )
+
+
+def path_of(uri: str) -> str:
+    """The file of a URI, by which messages call it and relative to which it may find others."""
+    parts = urlparse(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def signature(text: str, binding: Binding) -> str:
+    """How a function is called: what its definition says up to its bracket."""
+    found = re.compile(r"[^()\n]*\((?:[^()]|\([^()]*\))*\)").match(text, binding.at)
+    return re.sub(r"\s+", " ", found[0]) if found else binding.name
+
+
+def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
+    """Where a stretch of a text is, as editors count."""
+
+    def position(offset: int) -> lsp.Position:
+        line = document.source.count("\n", 0, offset)
+        return lsp.Position(line, offset - document.source.rfind("\n", 0, offset) - 1)
+
+    found = lsp.Range(position(at), position(end))
+    return document.position_codec.range_to_client_units(document.lines, found)
+
+
+def page_of(entry: Entry) -> str:
+    """An entry of the manual as Markdown."""
+    example = entry.example + "".join(
+        f"\n#> {line}" for line in (entry.output or "").split("\n") if line
+    )
+    return f"{coded(chr(10).join(entry.signatures))}\n{entry.text}\n\n{coded(example)}"
+
+
+def coded(text: str) -> str:
+    return f"```finch\n{text}\n```"
+
+
+def completions(server: Server, uri: str, position: lsp.Position) -> list[lsp.CompletionItem]:
+    """The names that may be used at a place, and the words of the language."""
+    document, outline = server.outline(uri)
+    offset = document.offset_at_position(position)
+    word = re.search(r"@?\w*!?$", outline.text[:offset])
+    start = word[0] if word else ""
+    inside = outline.word_at(offset - 1)
+    if inside is not None and inside.is_silent:
+        return []
+    found = {}
+    for entry in entries():
+        for name, written in zip(entry.names, entry.signatures, strict=True):
+            if re.fullmatch(r"@?\w\w+!?", name) and name.startswith(start):
+                kind = lsp.CompletionItemKind.Function
+                if name in KEYWORDS or name.startswith("@"):
+                    kind = lsp.CompletionItemKind.Keyword
+                elif name[0].isupper():
+                    kind = lsp.CompletionItemKind.Class
+                found[name] = lsp.CompletionItem(
+                    name, kind=kind, detail=written, documentation=entry.text
+                )
+    for name, binding in outline.visible(offset).items():
+        if name.startswith(start) and binding.at + len(name) != offset:
+            told = server.told(uri, binding, outline)
+            found[name] = lsp.CompletionItem(name, kind=KINDS[binding.kind][0], detail=told)
+    if start.startswith("@"):  # editors differ in what they take for the word
+        place = range_of(document, offset - len(start), offset)
+        for name, item in found.items():
+            item.text_edit = lsp.TextEdit(place, name)
+    return [found[name] for name in sorted(found)]
+
+
+def hover(server: Server, uri: str, position: lsp.Position) -> lsp.Hover | None:
+    """What a word is: of a variable what it is bound to, of others what the manual says."""
+    document, outline = server.outline(uri)
+    offset = document.offset_at_position(position)
+    word = outline.word_at(offset)
+    if word is None or word.is_silent:
+        return None
+    binding = outline.visible(offset).get(word.text) if word.is_name else None
+    if binding is not None:
+        comment = outline.comment_before(binding.at) if binding.kind == "function" else ""
+        page = f"{coded(server.told(uri, binding, outline))}\n{comment}"
+    elif word.text in words():
+        page = page_of(words()[word.text])
+    elif word.text.startswith("<<") and "<<op>>=" in words():
+        page = page_of(words()["<<op>>="])
+    else:
+        return None
+    content = lsp.MarkupContent(lsp.MarkupKind.Markdown, page.strip())
+    return lsp.Hover(content, range_of(document, word.at, word.end))
+
+
+def definition(server: Server, uri: str, position: lsp.Position) -> lsp.Location | None:
+    """Where the name at a place is bound."""
+    document, outline = server.outline(uri)
+    offset = document.offset_at_position(position)
+    word = outline.word_at(offset)
+    binding = outline.visible(offset).get(word.text) if word is not None and word.is_name else None
+    if binding is None:
+        return None
+    return lsp.Location(uri, range_of(document, binding.at, binding.at + len(binding.name)))
+
+
+def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
+    """The functions and variables of a text, each where it is bound first."""
+    document, outline = server.outline(uri)
+    found: dict[str, lsp.DocumentSymbol] = {}
+    for binding in sorted(outline.bindings, key=lambda b: b.at):
+        if binding.scope.parent is None and binding.name not in found:
+            place = range_of(document, binding.at, binding.at + len(binding.name))
+            detail = server.told(uri, binding, outline)
+            kind = KINDS[binding.kind][1]
+            found[binding.name] = lsp.DocumentSymbol(binding.name, kind, place, place, detail)
+    return list(found.values())
+
+
+def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
+    """The text as `finch fmt` writes it; nothing where it does not parse."""
+    document = server.workspace.get_text_document(uri)
+    try:
+        done = formatted(document.source)
+    except FinchError:
+        return None
+    return [lsp.TextEdit(range_of(document, 0, len(document.source)), done)]
+
+
+def serve() -> None:
+    """Answer on standard input and output until the editor leaves."""
+    server = Server()
+
+    @server.feature(lsp.INITIALIZE)
+    def initialize(params: lsp.InitializeParams) -> None:
+        root = path_of(params.root_uri) if params.root_uri else ""
+        if os.path.isdir(root):  # files are found from there, as by `finch run`
+            os.chdir(root)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        server.changed(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+        server.changed(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        if uri in server.waiting:
+            server.waiting.pop(uri).cancel()
+        server.names.pop(uri, None)
+        server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+
+    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["@"]))
+    def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        return completions(server, params.text_document.uri, params.position)
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
+        return hover(server, params.text_document.uri, params.position)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
+        return definition(server, params.text_document.uri, params.position)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def listed(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        return symbols(server, params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    def format(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
+        return formatting(server, params.text_document.uri)
+
+    # streams of its own, which it closes; what anything else prints goes where errors go
+    own = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    try:
+        server.start_io(*own)
+    finally:
+        server.glances.stop()

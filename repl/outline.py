@@ -1,0 +1,222 @@
+"""The names that a text binds, and where they may be used: also while it does not parse, as it is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pygments.token import Comment, Keyword, Name, Punctuation, String, Text, _TokenType
+
+from .look import OPENERS, FinchLexer
+
+#: what an assignment or a parameter may follow, apart from a line end
+_BEGINNINGS = ("begin", "else", "let", "for", ";", ",")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A token of the lexer, and whether a line begins with it."""
+
+    at: int
+    kind: _TokenType
+    text: str
+    is_first: bool
+
+    @property
+    def end(self) -> int:
+        return self.at + len(self.text)
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind in Name
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is part of a comment or a string."""
+        return self.kind in Comment or self.kind in String
+
+
+@dataclass
+class Scope:
+    """A stretch of text whose names are its own: a function, a loop with its index, a `let`."""
+
+    word: str
+    start: int
+    end: int = 1 << 60
+    parent: Scope | None = None
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where a name is bound: as a variable, a function, a parameter or an index."""
+
+    name: str
+    at: int
+    kind: str
+    scope: Scope = field(compare=False)
+
+
+class Outline:
+    """What a text binds."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.words = list(_words(text))
+        self.bindings: list[Binding] = []
+        self.scopes: list[Scope] = []
+        self._read([word for word in self.words if not word.is_silent])
+
+    def word_at(self, offset: int) -> Word | None:
+        """The word around a place, or right before it."""
+        touching = [w for w in self.words if w.at <= offset <= w.end]
+        names = [w for w in touching if w.is_name or w.kind in Keyword]
+        inner = [w for w in touching if w.at <= offset < w.end]
+        return next(iter(names or inner), None)
+
+    def visible(self, offset: int) -> dict[str, Binding]:
+        """The names that may be used at a place, with what they are bound to there."""
+        found: dict[str, Binding] = {}
+        for binding in self.bindings:
+            scope = binding.scope
+            if scope.start <= offset <= scope.end:
+                other = found.get(binding.name)
+                is_nearer = other is None or scope.start > other.scope.start
+                is_later = other is not None and scope is other.scope and binding.at <= offset
+                if is_nearer or is_later:
+                    found[binding.name] = binding
+        return found
+
+    def comment_before(self, offset: int) -> str:
+        """The lines of comment right above a line."""
+        lines = self.text[:offset].split("\n")[:-1]
+        found: list[str] = []
+        while lines and lines[-1].lstrip().startswith("#") and not lines[-1].startswith("#!"):
+            found.append(lines.pop().strip().removeprefix("#").removeprefix(" "))
+        return "\n".join(reversed(found))
+
+    # --------------------------------------------------------------------------------- reading
+
+    def _read(self, words: list[Word]) -> None:
+        """Find scopes and bindings in one pass: scopes end with their `end` or bracket."""
+        scope = Scope("", 0)
+        open_scopes = [scope]
+        for k, word in enumerate(words):
+            scope = open_scopes[-1]
+            if word.kind is Keyword and word.text in OPENERS:
+                in_brackets = scope.word in ("(", "[", "{")
+                if not (in_brackets and word.text in ("for", "if")):
+                    open_scopes.append(self._open(word, scope))
+                if word.text == "function":
+                    self._function(words, k, scope, open_scopes[-1])
+            elif word.kind is Keyword and word.text == "end":
+                if len(open_scopes) > 1 and scope.word in OPENERS:
+                    open_scopes.pop().end = word.end
+            elif word.kind is Punctuation and word.text in ("(", "[", "{"):
+                open_scopes.append(self._open(word, scope))
+            elif word.kind is Punctuation and word.text in (")", "]", "}"):
+                if len(open_scopes) > 1 and scope.word in ("(", "[", "{"):
+                    open_scopes.pop().end = word.end
+            elif word.text in ("=", "∈", "in"):
+                self._assignment(words, k, scope)
+            elif word.text == "->" and k and words[k - 1].is_name:
+                self._bind(
+                    words[k - 1], "parameter", self._open(words[k - 1], scope, _line_end(words, k))
+                )
+
+    def _open(self, word: Word, parent: Scope, end: int = 1 << 60) -> Scope:
+        scope = Scope(word.text, word.at, end, parent)
+        self.scopes.append(scope)
+        return scope
+
+    def _bind(self, word: Word, kind: str, scope: Scope) -> None:
+        self.bindings.append(Binding(word.text, word.at, kind, scope))
+
+    def _function(self, words: list[Word], k: int, outer: Scope, inner: Scope) -> None:
+        """`function f(x, y)`: the name in the scope around, the parameters within."""
+        if k + 1 < len(words) and words[k + 1].is_name:
+            self._bind(words[k + 1], "function", _home(outer))
+            self._parameters(words, k + 2, inner)
+
+    def _parameters(self, words: list[Word], k: int, scope: Scope) -> int:
+        """Bind the names that begin the items between brackets from the k-th word on; what follows."""
+        depth, start = 0, k
+        while k < len(words):
+            word, before = words[k], words[k - 1].text
+            depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
+            if depth == 0:
+                break
+            if depth == 1 and k > start and word.is_name and before in ("(", ",", ";"):
+                self._bind(word, "parameter", scope)
+            k += 1
+        return k + 1
+
+    def _assignment(self, words: list[Word], k: int, scope: Scope) -> None:
+        """The names before the `=`, `in` or `∈` at k, if they are assigned to."""
+        if k == 0 or scope.word in ("(", "{") and words[k].text == "=":
+            return  # of an argument by its name
+        if words[k - 1].text == ")":
+            self._short_function(words, k, scope)
+            return
+        at = k - 1
+        while at >= 0 and words[at].is_name:
+            word, before = words[at], words[at - 1].text if at else "\n"
+            is_start = word.is_first or before in _BEGINNINGS or at == 0
+            if not is_start:
+                return
+            is_index = _heads(words, at, "for")
+            if is_index or _heads(words, at, "let"):
+                self._bind(word, "index" if is_index else "variable", scope)
+            else:
+                self._bind(word, "variable", _home(scope))
+            if before != "," or word.is_first or _heads(words, at, "for", "let"):
+                return
+            at -= 2
+
+    def _short_function(self, words: list[Word], k: int, scope: Scope) -> None:
+        """`f(x, y) = ...`, whose parameters are known in its line."""
+        depth, at = 0, k - 1
+        while at >= 0:
+            depth += (words[at].text == ")") - (words[at].text == "(")
+            if depth == 0:
+                break
+            at -= 1
+        name = words[at - 1] if at > 0 else None
+        if name is not None and name.is_name and name.end == words[at].at and name.is_first:
+            self._bind(name, "function", _home(scope))
+            self._parameters(words, at, self._open(words[at], scope, _line_end(words, k)))
+
+
+def _words(text: str) -> Iterator[Word]:
+    is_first = True
+    for at, kind, value in FinchLexer().get_tokens_unprocessed(text):
+        if kind in Text:
+            is_first = is_first or "\n" in value
+        else:
+            yield Word(at, kind, value, is_first)
+            is_first = False
+
+
+def _home(scope: Scope) -> Scope:
+    """The scope that an assignment goes to: the function around it, or the whole text."""
+    while scope.parent is not None and scope.word != "function":
+        scope = scope.parent
+    return scope
+
+
+def _heads(words: list[Word], k: int, *heads: str) -> bool:
+    """Whether the k-th word stands in the head of a `for` or `let`, in its line or one after a comma."""
+    while k > 0:
+        k -= 1
+        if words[k].text in heads:
+            return True
+        if words[k].kind is Keyword and words[k].text not in ("in", "∈"):
+            return False
+        if words[k + 1].is_first and words[k].text != ",":
+            return False
+    return False
+
+
+def _line_end(words: list[Word], k: int) -> int:
+    while k + 1 < len(words) and not words[k + 1].is_first:
+        k += 1
+    return words[k].end

@@ -1,0 +1,192 @@
+"""`finch lsp`, as an editor talks to it: one server, and all that is asked of it while a text is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from finchlang.repl.glance import look_at
+from finchlang.repl.outline import Outline
+
+TEXT = """\
+# The sum of each row.
+function sums(M, n)
+    y = Tensor(Dense(Element(0.0)), n)
+    @finch begin
+        y .= 0
+        for j = _, i = _
+            y[i] += M[i, j]
+        end
+    end
+    return y
+end
+ρ = "ρ 🙂"; A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0])
+r = sums(A, 2)
+println(sqrt(r[1]))
+"""
+
+
+class Client:
+    """An editor: asks, and keeps what it is told meanwhile."""
+
+    def __init__(self, root: Path):
+        command = [sys.executable, "-m", "finchlang.repl", "lsp"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        self.uri = (root / "sums.finch").as_uri()
+        self.numbers = count(1)
+        self.version = 0
+        capabilities = {"general": {"positionEncodings": ["utf-16"]}}
+        params = {"processId": None, "rootUri": root.as_uri(), "capabilities": capabilities}
+        self.capabilities = self.ask("initialize", params)["capabilities"]
+        self.say("initialized", {})
+
+    def send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+
+    def receive(self) -> dict[str, Any]:
+        out = self.process.stdout
+        assert out is not None
+        size = 0
+        while line := out.readline().strip():
+            if line.lower().startswith(b"content-length:"):
+                size = int(line.split(b":")[1])
+        return json.loads(out.read(size))
+
+    def say(self, method: str, params: Any) -> None:
+        self.send({"method": method, "params": params})
+
+    def ask(self, method: str, params: Any) -> Any:
+        number = next(self.numbers)
+        self.send({"id": number, "method": method, "params": params})
+        while (answer := self.receive()).get("id") != number or "method" in answer:
+            pass
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def at(self, method: str, line: int, character: int) -> Any:
+        place = {"line": line - 1, "character": character - 1}
+        options = {"tabSize": 4, "insertSpaces": True}
+        params = {"textDocument": {"uri": self.uri}, "position": place, "options": options}
+        return self.ask(f"textDocument/{method}", params)
+
+    def open(self, text: str) -> None:
+        document = {"uri": self.uri, "languageId": "finch", "version": 0, "text": text}
+        self.say("textDocument/didOpen", {"textDocument": document})
+
+    def type(self, text: str) -> None:
+        self.version += 1
+        document = {"uri": self.uri, "version": self.version}
+        changes = [{"text": text}]
+        params = {"textDocument": document, "contentChanges": changes}
+        self.say("textDocument/didChange", params)
+
+    def faults(self) -> list[tuple[int, int, str]]:
+        """What is wrong with the text as it is now: lines, columns and messages."""
+        while True:
+            told = self.receive()
+            if told.get("method") == "textDocument/publishDiagnostics":
+                params = told["params"]
+                if params.get("version", self.version) == self.version:
+                    break
+        found = [(d["range"]["start"], d["message"]) for d in params["diagnostics"]]
+        return [(p["line"] + 1, p["character"] + 1, message) for p, message in found]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    client = Client(tmp_path)
+    yield client
+    client.ask("shutdown", None)
+    client.say("exit", None)
+    assert client.process.wait(10) == 0
+    client.process.communicate()
+
+
+def test_an_editor(client: Client) -> None:
+    client.open(TEXT)
+    assert client.faults() == []
+
+    def hover(line: int, column: int) -> str:
+        found = client.at("hover", line, column)
+        return found["contents"]["value"] if found else ""
+
+    # of variables size and format, as far as they are known without running kernels
+    column = TEXT.split("\n")[11].index("A = ") + 2  # a smiley is two of what editors count
+    assert "A: 2x3 Tensor(Dense(SparseList(Element(0.0))))" in hover(12, column)
+    assert "r: Tensor(Dense(Element(0.0)))" in hover(13, 1)
+    assert hover(13, 5) == "```finch\nsums(M, n)\n```\nThe sum of each row."
+    assert "sqrt(x)" in hover(14, 10) and "#>" in hover(14, 10)
+    assert "A kernel" in hover(4, 7) and "for" in hover(6, 9)
+    assert "y: variable, line 3" in hover(7, 13) and "j: index, line 6" in hover(7, 26)
+    assert hover(1, 5) == hover(12, 6) == ""
+
+    assert client.at("definition", 13, 5)["range"]["start"] == {"line": 1, "character": 9}
+    assert client.at("definition", 7, 23)["range"]["start"] == {"line": 5, "character": 19}
+    assert client.at("definition", 13, 10)["range"]["start"] == {
+        "line": 11,
+        "character": column - 1,
+    }
+    assert client.at("definition", 14, 10) is None
+
+    symbols = client.at("documentSymbol", 1, 1)
+    assert [s["name"] for s in symbols] == ["sums", "ρ", "A", "r"]
+
+    # several faults at once, each where it is; what follows from one is none
+    wrong = 'x = zeros(3)\ny = sqqrt(2)\nz = y + 1\n"🙂"; v = nothere\n'
+    wrong += "@finch for i = _; x[i, i] += 1 end\nfor i = 1:1000000000000 w = i end\n"
+    wrong += "@finch for i = _; x[i] += unknown[i] end\n"
+    client.type(wrong)
+    faults = client.faults()
+    assert [fault[:2] for fault in faults] == [(2, 5), (4, 11), (5, 19), (7, 27)]
+    assert "did you mean" in faults[0][2]
+
+    # while a word is typed
+    client.type(TEXT + "sq")
+    assert [item["label"] for item in client.at("completion", 15, 3)][:1] == ["sqrt"]
+    client.type(TEXT + "@fi")
+    (item,) = client.at("completion", 15, 4)
+    assert item["label"] == "@finch" and item["textEdit"]["range"]["start"]["character"] == 0
+    client.type(TEXT.replace("return y", "M"))
+    inside = {item["label"]: item["detail"] for item in client.at("completion", 10, 6)}
+    assert "parameter" in inside["M"]
+    client.type(TEXT)
+    assert client.faults() == []
+    client.type(TEXT + "f(x) = (x")
+    assert client.faults()[0][:2] == (15, 8)
+    assert "A: 2x3 Tensor" in hover(12, column)  # of what was last in order
+
+    client.type("x=1\nwhile true\nx+=1 end # for ever\n")
+    assert client.faults() == []
+    (edit,) = client.at("formatting", 1, 1)
+    assert edit["newText"] == "x = 1\nwhile true\n    x += 1 end  # for ever\n"
+
+
+def test_what_a_loop_would_have_made_is_not_judged() -> None:
+    text = "x = [1]\nfor k = 1:3\n    x = vcat(x, x)\nend\ny = x[8]\n@assert y == 1\nz = nosuch\n"
+    found = look_at(text, "t")
+    assert [fault["place"][0] for fault in found["faults"]] == [7]
+
+
+def test_names_that_a_text_binds() -> None:
+    text = "f(a, b) = a + b\nlet c = 1,\n    d = 2\n    c\nend\np, q = 1, g(k=2)\nA[i] = e\n"
+    text += "for i = 1:3, j ∈ 1:3\n    s = i\nend\nx -> x; [y for y in p]\nfunction h("
+    outline = Outline(text)
+    everywhere = {b.name for b in outline.bindings if b.scope.parent is None}
+    assert everywhere == {"f", "p", "q", "s", "h"}
+    assert {"a", "b"} <= outline.visible(text.index("+")).keys()
+    assert {"c", "d"} <= outline.visible(text.index("c\nend")).keys()
+    assert {"i", "j"} <= outline.visible(text.index("s =")).keys()
+    assert not {"a", "c", "i"} & outline.visible(text.index("h(")).keys()
+    assert outline.visible(text.index("y for"))["y"].kind == "index"
