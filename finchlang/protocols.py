@@ -67,6 +67,8 @@ def _method(name: str, module: str = "finchlang.array") -> Method:
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         return late(name, module)(self, *args, **keywords)
 
+    method.__name__ = name
+    method.__doc__ = f"`{module}.{name}` of this array."
     return method
 
 

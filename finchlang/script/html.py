@@ -30,17 +30,19 @@ def html(value: Any) -> str | None:
     drawn = spy_svg(value) if levels[-1].fibers <= MOST else ""
     return (
         '<div class="finch-tensor" style="display: flex; flex-wrap: wrap; gap: 1.5em">'
-        f"<div><div><b>{escape(summary(value, levels))}</b></div>"
+        f'<div style="overflow-x: auto"><div><b>{escape(summary(value, levels))}</b></div>'
         f"<div><code>{escape(str(value.format))}</code></div>"
-        f"<table><thead>{head}</thead><tbody>{body}</tbody></table></div>{drawn}</div>"
+        f'<table style="font-size: 90%"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+        f"{drawn}</div>"
     )
 
 
 def _row(tag: str, words: Iterable[str]) -> str:
     """A row of the table: names to the left as they are, numbers to the right."""
+    look = "white-space: pre; padding: 0 .4em; text-align:"
     cells = [
-        f'<{tag} style="text-align: {"right" if k else "left"}; white-space: pre">{escape(w)}</{tag}>'
-        for k, w in enumerate(words)
+        f'<{tag} style="{look} {"right" if k else "left"}">{escape(word)}</{tag}>'
+        for k, word in enumerate(words)
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -62,7 +64,7 @@ def spy_svg(tensor: Any) -> str:
     sizes = " x ".join(map(str, found.cell))
     label = "a square is an entry" if max(found.cell) <= 1 else f"a square is {sizes} entries"
     return (
-        f'<svg role="img" viewBox="-.5 -.5 {width + 1} {height + 1}" '
+        f'<svg role="img" viewBox="0 0 {max(width, 1)} {max(height, 1)}" style="overflow: visible" '
         f'width="{max(width * scale, 16):.0f}" height="{max(height * scale, 16):.0f}" '
         f'preserveAspectRatio="none" fill="currentColor"><title>{label}</title>'
         f'<rect width="{width}" height="{height}" fill="none" stroke="currentColor" '

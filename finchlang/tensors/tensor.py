@@ -80,6 +80,7 @@ class Tensor(Stored):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The size of each mode."""
         return self.memory.shape
 
     @property
@@ -150,16 +151,19 @@ class Tensor(Stored):
 
     @property
     def order(self) -> int:
+        """The number of modes; `ndim` is the same."""
         return self.format.order
 
     ndim = order
 
     @property
     def fill(self) -> Any:
+        """The value of what is not stored; `fill_value` is the same."""
         return self.format.fill.value
 
     @property
     def dtype(self) -> np.dtype:
+        """The type of the elements, of NumPy."""
         return self.format.element_type.dtype
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
@@ -290,7 +294,11 @@ def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
 
 
 class Scalar(Stored):
-    """A tensor without dimensions: `value`, and the `fill` (and type) it was made with."""
+    """A tensor without dimensions: `value`, and the `fill` (and type) it was made with.
+
+    `Scalar(0.0)`, `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type" for
+    what is no number, or of another type than the fill.
+    """
 
     __slots__ = ("format", "value")
 
@@ -319,7 +327,9 @@ class Scalar(Stored):
 
 class SwizzledTensor(Stored):
     """A tensor with its modes in another order: mode k of this is where `permutation` has k
-    (`permutation[p]` names the mode of this that is mode p + 1 of `body`)."""
+    (`permutation[p]` names the mode of this that is mode p + 1 of `body`), both counted from 1.
+    `SwizzledTensor(body, (2, 1))` is a matrix stored by rows. Raises FinchError "dimension" for what is no
+    permutation, "type" for another body than a Tensor."""
 
     def __init__(self, body: Tensor, permutation: tuple[int, ...]):
         if not isinstance(body, Tensor):
