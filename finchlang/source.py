@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
+from unicodedata import east_asian_width
 
 #: Every kind a `FinchError` may have (DESIGN section 6).
 ERROR_KINDS = (
@@ -111,14 +113,27 @@ class FinchError(Exception):
         if span is not None:
             text = span.source.line(span.line)
             stop = span.end_column if span.end_line == span.line else len(text) + 1
-            width = max(1, stop - span.column)
+            before, culprit = _shown(text[: span.column - 1]), text[: stop - 1]
+            width = max(1, _width(_shown(culprit)) - _width(before))
             gutter = f"{span.line} | "
-            pad = "".join("\t" if c == "\t" else " " for c in text[: span.column - 1])
-            lines.append(gutter + text)
-            lines.append(" " * len(gutter) + pad + "^" * width)
+            lines.append(gutter + _shown(text))
+            lines.append(" " * (len(gutter) + _width(before)) + "^" * width)
         if self.hint:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
+
+
+def _shown(text: str) -> str:
+    """A line as it is shown: a tab is as many blanks wherever a terminal would have it stop."""
+    return text.expandtabs(4)
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes: wide characters two, combining ones none."""
+    return sum(
+        0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(c) in "WF")
+        for c in text
+    )
 
 
 class Bug(Exception):

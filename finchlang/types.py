@@ -173,7 +173,8 @@ def foreign(value: Any) -> str:
         return "an integer of more than 64 bits"
     if isinstance(value, np.generic):
         return f"a number of {value.dtype}"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def promote(a: Type, b: Type) -> Type:

@@ -227,16 +227,6 @@ def test_a_matrix_that_is_corrupted_between_two_kernels(session: Session, name: 
     assert found.value.kind == "bounds"
 
 
-@pytest.mark.parametrize(
-    "value", [np.array(["a"]), np.array([1j]), np.array([None]), np.array(["2020"], "M8[Y]")]
-)
-def test_arrays_without_an_element_type(session: Session, value: np.ndarray) -> None:
-    session["v"] = value
-    with pytest.raises(FinchError) as found:
-        session.run("@finch for i = _; y[i] = v[i]; end")
-    assert found.value.kind == "type"
-
-
 MTX = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n2 2 2.0\n"
 FILES = {
     "truncated": MTX[:-8],

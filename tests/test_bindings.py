@@ -119,16 +119,9 @@ def test_lists_that_are_no_arrays(value: list[Any], kind: str) -> None:
     ("value", "words"),
     [
         ("text", "a string"),
-        ({}, "a dict"),
         ((1.0, 2.0), "a tuple"),
         (["a"], "a vector"),
         (None, "nothing"),
-        (np.float16(1), "float16"),
-        (1j, "a complex"),
-        (np.ones(2, np.float16), "float16"),
-        (np.ones(2, complex), "complex128"),
-        (np.array([1, "a"], object), "object"),
-        (np.array(["a"]), "<U1"),
     ],
 )
 def test_what_stands_for_no_tensor(engine: str, value: Any, words: str) -> None:
@@ -142,11 +135,36 @@ def test_what_stands_for_no_tensor(engine: str, value: Any, words: str) -> None:
         assert caught.value.span is not None and "x" in program[caught.value.span.column - 1]
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({}, "a dict"),
+        ({1}, "a set"),
+        (object(), "an object"),
+        (range(3), "a range"),
+        (int, "a type"),
+        (np.float16(1), "float16"),
+        (1j, "a complex"),
+        (np.ones(2, np.float16), "float16"),
+        (np.ones(2, complex), "complex128"),
+        (np.array([1, "a"], object), "object"),
+        (np.array(["a"]), "<U1"),
+        (np.array(["2020"], "M8[Y]"), "datetime64"),
+    ],
+)
+def test_what_no_script_can_use_is_refused_when_it_is_bound(value: Any, words: str) -> None:
+    session = Session()
+    with pytest.raises(FinchError) as caught:
+        session["x"] = value
+    assert caught.value.kind == "type" and words in caught.value.message and caught.value.hint
+    assert "x" not in session
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_other_names_do_not_matter(engine: str) -> None:
     """What a kernel binds itself, and what it does not use."""
     session = Session(engine)
-    session["i"], session["y"], session["z"] = "text", {}, 1j
+    session["i"], session["y"], session["z"] = "text", ("a", 1), None
     assert session.run("s = Scalar(0); @finch for i = 1:3 let y = i; s[] += y end end; s[]") == 6
 
 

@@ -16,7 +16,7 @@ from finchlang.tensors.adopted import as_tensor, is_pydata
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.parse import parse_script
-from finchlang.types import Float64, foreign, promote, type_of_value
+from finchlang.types import Float64, foreign, promote, type_of_dtype, type_of_value
 from finchlang.walk import walk
 
 #: how many entries nested lists may have: few lists, each in the next twice, have very many
@@ -55,6 +55,16 @@ def from_python(value: Any) -> Any:
     library = type(value).__module__.partition(".")[0]
     if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
         raise _refusal(value)
+    dtype = getattr(value, "dtype", None) if library in ("numpy", "scipy") else None
+    if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
+        what = "a number" if isinstance(value, np.generic) else "an array"
+        hint = "`x.astype(float)` has one, if these are numbers"
+        raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
+    if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
+        hint = (
+            "values are numbers, strings, arrays, tensors, functions, and lists and tuples of these"
+        )
+        raise FinchError("type", f"a name cannot be bound to {foreign(value)}", None, hint)
     return value
 
 
@@ -72,6 +82,8 @@ def tensor_in_python(*given: Any) -> Tensor:
     return made
 
 
+#: what is a value of scripts beside what has a `dtype`, and what is our own
+_VALUES = (bool, int, float, str, tuple, np.generic, np.ndarray)
 #: the libraries whose arrays are values here
 _TAKEN = ("numpy", "scipy", "finchlang")
 #: how what holds arrays in other libraries is made one of NumPy's, by a method that it has

@@ -9,7 +9,7 @@ from typing import Any
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 
 from finchlang.source import FinchError, Source, Span
-from finchlang.syntax import Literal, Node
+from finchlang.syntax import Literal, Node, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 SCRIPT_MACROS = (
@@ -203,6 +203,12 @@ def _operand(here: _Unexpected) -> FinchError | None:
     """Missing operands and missing operators."""
     token, last = here.token, here.last
     if token.type == "UNDERSCORE":
+        head, name, _ = here.stack[-3:] if len(here.stack) > 2 else (None, None, None)
+        is_loop = isinstance(head, Token) and head.type in ("FOR", "COMMA")
+        if is_loop and isinstance(name, Variable) and not here.in_kernel:
+            hint = f"write `@finch for {name.name} = _`, or a range: `for {name.name} = 1:n`"
+            message = "only in a kernel `_` stands for the extent that tensors give a loop"
+            return FinchError("syntax", message, here.span(), hint)
         hint = "`_` is the extent of a loop: `for i = _`"
         return FinchError("syntax", "`_` has no value", here.span(), hint)
     if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in here.expected:

@@ -60,7 +60,7 @@ FORMS = (
     Form(r"(?P<at>\bdo)\s+\w+(?:\s*,\s*\w+)*\s*$", "there are no `do` blocks", "give the function a name, and pass that"),
     Form(START + r"for\s*\(.*;.*;.*\).*", "a `for` runs over a range", "write `for i = 1:n ... end`"),
     Form(START + r"(?:(?:for|while|if|elseif|function)\b.*[\w)\]]|else)\s*(?P<at>\{)(?!.*\}\s*\().*", "blocks are not in braces", "a block ends in `end`: take the braces out"),
-    Form(START + r"(?:if|for|while|elseif|else|begin|let|function|elif)\b[^?]*(?P<at>:)\s*$", "a line end begins the block, not a `:`", "take the `:` out, and end the block by `end`"),
+    Form(START + r"(?:@finch\s+)?(?:if|for|while|elseif|else|begin|let|function|elif)\b[^?]*(?P<at>:)\s*$", "a line end begins the block, not a `:`", "take the `:` out, and end the block by `end`"),
     Form(START + r"(?P<at>\})\s*(?:else\b.*)?$", "blocks are not in braces", "a block ends in `end`"),
     # ------------------------------------------------ operators and literals
     Form(r"(?<!\w)(?P<a>[\w.()\[\]]+)\s*(?P<at>\*\*)\s*(?P<b>[\w.(\[][\w.()\[\]]*)", "`**` is no operator", "a power is written `{a} ^ {b}`"),
@@ -121,6 +121,7 @@ FORMS = (
     Form(r"\b(?P<at>NA|NaT)\b", "`{at}` is not a name here", "write `missing`"),
     Form(r"\b(?P<at>inf|infinity|Infinity|INFINITY)\b", "`{at}` is not a name here", "write `Inf`"),
     Form(r"\bnan\b", "`nan` is not a name here", "write `NaN`"),
+    Form(r"\bfor\s+\w+\s*(?:in|=|∈)\s*(?P<at>range)\((?P<n>[^(),]*)\)", "a kernel loops over a range", "it is written `1:{n}`, or `_`, which tensors give"),
     Form(r"\b(?P<at>len|numel|nrow)\b(?=\()", "`{at}` is not a function here", "it is written `length`"),
     Form(r"\b(?P<at>printf|sprintf|fprintf|echo|disp|cout)\b", "`{at}` is not a function here", "it is written `println`, with `$x` for values in a string"),
     Form(r"\b(?P<at>str|repr|to_string|toString)\b(?=\()", "`{at}` is not a function here", "it is written `string`"),

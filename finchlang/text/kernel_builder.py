@@ -129,7 +129,14 @@ class KernelBuilder:
 
     def loop(self, parts: list) -> Node:
         span, body = self.over(parts), parts[-2]
-        for index, extent in reversed([p for p in parts if isinstance(p, tuple)]):
+        bindings = [p for p in parts if isinstance(p, tuple)]
+        names = [index.name for index, _ in bindings]
+        for n, name in enumerate(names):
+            if name in names[:n]:
+                hint = f"each loop has an index of its own: `for {name} = _, {name}2 = _`"
+                message = f"`{name}` is the index of two of these loops"
+                raise FinchError("syntax", message, bindings[n][0].span, hint)
+        for index, extent in reversed(bindings):
             body = Loop(index, extent, body, span=span)
         return body
 
