@@ -12,10 +12,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from finchlang.denote.denotation import denote
+from finchlang.host.execute import ExecutingHost
 from finchlang.host.interface import Host
+from finchlang.host.residual import ResidualHost
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.operation import Laws
-from finchlang.rules.engine import Applied, Tracer
+from finchlang.rules.engine import Applied, Rule, Tracer
 from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
 from finchlang.run.kernel import (
@@ -83,8 +85,8 @@ class Observer:
 class KernelEvent:
     """A compiled kernel, for those who want to look at it."""
 
-    def __init__(self, source: KernelNode, kernel: Kernel):
-        self.source, self.compiled = source, kernel
+    def __init__(self, source: KernelNode, kernel: Kernel, given: Any = None):
+        self.source, self.compiled, self._given = source, kernel, given
 
     @property
     def passes(self) -> list[tuple[str, Node]]:
@@ -106,9 +108,17 @@ class KernelEvent:
         """The residual program."""
         return self.compiled.residual
 
-    def stage(self, host: Host, tracer: Tracer) -> None:
-        """Run the rules on a recording host, telling of each step."""
-        self.compiled.run_rules(host, tracer)
+    def stage(
+        self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
+    ) -> None:
+        """Run the rules, each as `noted` has it, on a recording host, telling of each step."""
+        self.compiled.run_rules(host, tracer, noted)
+
+    def run_on(self, host: ExecutingHost, recorded: ResidualHost) -> None:
+        """Run what was recorded on a host and on copies of what the kernel was compiled for the first run
+        on, for the host to tell of."""
+        residual = self.compiled.recorded(recorded)
+        self.compiled.run_on(host, residual, *self._given)
 
     def llvm(self) -> str:
         """The optimised LLVM IR."""
@@ -261,7 +271,7 @@ class Session:
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
-                    self._make_ready(found)
+                    self._make_ready(found, arguments)
         except FinchError as error:
             raise error.at(site.node.span) from None
 
@@ -285,8 +295,8 @@ class Session:
         bound = {name: environment.get(name) for name in others if environment.has(name)}
         check_values(site.node.program, bound)
 
-    def _make_ready(self, made: KernelAtSite) -> None:
-        self.observer.kernel(KernelEvent(made.node, made.kernel))
+    def _make_ready(self, made: KernelAtSite, arguments: list[Argument | None]) -> None:
+        self.observer.kernel(KernelEvent(made.node, made.kernel, made.given(arguments)))
         for note in made.kernel.notes:
             if note not in self.notes:  # another one of the same text, for other formats
                 self.notes = [*self.notes[1 - NOTES :], note]

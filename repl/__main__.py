@@ -116,6 +116,8 @@ def _parser_of(command: str) -> ArgumentParser:
         )
     if command == "show":
         parser.add_argument("--png", metavar="OUT", help="write a picture of its entries too")
+    if command == "explain":
+        parser.add_argument("--html", metavar="OUT", help="write a page to step through instead")
     if command == "trace":
         from .trace import add_options
 

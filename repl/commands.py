@@ -140,6 +140,17 @@ def look(options: Namespace) -> int:
     """`finch normalize`, `explain`, `residual`, `llvm` or `asm`: each kernel when it first runs."""
     from .views import LOOKS
 
+    if getattr(options, "html", None):
+        from .explain_page import Page
+
+        page = Page()
+        _look(options, "native", page)
+        if not page.kernels:
+            raise FinchError(
+                "unknown name", f"{options.file} runs no kernel that could be explained"
+            )
+        page.write(os.path.basename(options.file), options.html)
+        return SUCCESS
     _look(options, "native", LOOKS[options.command]())
     return SUCCESS
 

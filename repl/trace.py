@@ -155,11 +155,12 @@ def _index(term: Node) -> str:
 
 def marked(before: str, after: str, colours: bool = False) -> Iterator[str]:
     """The lines of two texts, with `-` before those that only the first has, and `+` before those that
-    only the second has; in colours, what is another one in a line is bright."""
+    only the second has, however deep; in colours, what is another one in a line is bright."""
     old, new = before.splitlines(), after.splitlines()
-    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    first, second = ([line.strip() for line in lines] for lines in (old, new))
+    for tag, i, j, k, m in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
         if tag == "equal":
-            yield from (f"  {line}" for line in old[i:j])
+            yield from (f"  {line}" for line in new[k:m])
             continue
         gone, come = old[i:j], new[k:m]
         if colours:

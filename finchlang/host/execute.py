@@ -344,10 +344,14 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
 
 
 def run_residual(
-    residual: Residual, arrays: Sequence[np.ndarray], inputs: Sequence[Any]
+    residual: Residual,
+    arrays: Sequence[np.ndarray],
+    inputs: Sequence[Any],
+    host: ExecutingHost | None = None,
 ) -> tuple[ExecutingHost, list[np.ndarray], list[Any]]:
     """Run a residual program; gives the host (for its steps), the arrays and the outputs."""
-    host = ExecutingHost(dict(zip(residual.buffers, arrays, strict=True)))
+    host = host or ExecutingHost()
+    host.arrays |= dict(zip(residual.buffers, arrays, strict=True))
     host.arrays |= {b: np.empty(size, b.type.dtype) for b, size in residual.scratch}
     for variable, value in zip(residual.inputs, inputs, strict=True):
         variable.held = value

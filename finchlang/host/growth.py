@@ -12,30 +12,36 @@ from finchlang.host.residual import ResidualHost
 
 class GrowingHost(ResidualHost):
     """`told` gets every line, in order; together they are the body of the listing, but for names:
-    here variables have those that terms show them by."""
+    here variables have those that terms show them by. `about` is then the statement that is the line,
+    the variable that a loop counts, or None."""
 
     def __init__(self, told: Callable[[str], None]):
         super().__init__()
         self._told = told
+        self.about: Stmt | Var | None = None
         self._listing = _OwnNames()
         self._depth = 0
         self._else: int | None = None  # the depth of an `else` that is told if a line follows
-        self._test: list[str] | None = None  # what a loop does to find its condition
+        self._test: list[tuple[str, Stmt | Var | None]] | None = (
+            None  # what a loop does to find its condition
+        )
 
-    def _line(self, text: str) -> None:
+    def _line(self, text: str, about: Stmt | Var | None = None) -> None:
         if self._test is not None:
-            self._test.append(text)
+            self._test.append((text, about))
             return
+        self.about = None
         if self._else is not None:
             self._told("    " * self._else + "else")
             self._else = None
+        self.about = about
         self._told("    " * self._depth + text)
 
     def _emit(self, statement: Stmt) -> None:
         super()._emit(statement)
         if not isinstance(statement, (ir.If, ir.While, ir.For)):
             self._listing.statement(statement, 0)
-            self._line(self._listing.lines.pop())
+            self._line(self._listing.lines.pop(), statement)
 
     def share(
         self,
@@ -76,7 +82,7 @@ class GrowingHost(ResidualHost):
     def loop(
         self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
     ) -> None:
-        test: list[str] = []
+        test: list[tuple[str, Stmt | Var | None]] = []
         is_never = False
 
         def look() -> Expr:
@@ -92,18 +98,18 @@ class GrowingHost(ResidualHost):
         if not is_never:
             self._line("end")
 
-    def _head(self, test: list[str], condition: str | None) -> None:
+    def _head(self, test: list[tuple[str, Stmt | Var | None]], condition: str | None) -> None:
         """What a loop looks at before each iteration; alone, if there are none."""
         if condition is None:
-            for text in test:
-                self._line(text)
+            for text, about in test:
+                self._line(text, about)
         elif not test:
             self._line(f"while {condition}")
         else:
             self._line("while begin")
             self._depth += 2
-            for text in test:
-                self._line(text)
+            for text, about in test:
+                self._line(text, about)
             self._line(condition)
             self._depth -= 1
             self._line("end")
@@ -112,7 +118,8 @@ class GrowingHost(ResidualHost):
     def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
         def once(variable: Expr) -> None:
             span = f"{self._listing.expr(start, True)}:{self._listing.expr(stop, True)}"
-            self._line(f"for {self._listing.expr(variable)} = {span}")
+            assert isinstance(variable, Var)
+            self._line(f"for {self._listing.expr(variable)} = {span}", variable)
             self._inside(lambda: body(variable))
 
         super().count(start, stop, once, name)

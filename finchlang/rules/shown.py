@@ -60,13 +60,13 @@ def _access(node: Access) -> Node:
         if isinstance(tensor, Fiber):
             return Variable(payload(tensor))
     if isinstance(tensor, Looplet):
-        tensor = part_of(tensor, _index_of(node))
+        tensor = part_of(tensor, index_of(node))
     elif isinstance(tensor, Fiber):
         tensor = Variable(payload(tensor))
     return with_fields(node, tensor=tensor, indices=tuple(map(spelled, node.indices)))
 
 
-def _index_of(access: Access) -> Expr:
+def index_of(access: Access) -> Expr:
     """The coordinate that a looplet is asked for."""
     last = access.indices[-1] if access.indices else None
     if isinstance(last, Value):
@@ -102,14 +102,15 @@ def _plain(expr: Expr) -> str:
 @dataclass(frozen=True)
 class Part:
     """A looplet as it can be looked at, or payload: `text` is what is at a coordinate, the condition of
-    a switch, how far a shift goes, or up to where a stepper stands; the region is known as far as the
-    looplet says it."""
+    a switch, how far a shift goes, or up to where a stepper stands, which may have to seek that first;
+    the region is known as far as the looplet says it."""
 
     kind: str
     text: str = ""
     parts: tuple[Part, ...] = ()
     start: str = ""
     stop: str = ""
+    seeks: bool = False
 
     def __str__(self) -> str:
         inside = [str(part) for part in self.parts]
@@ -127,7 +128,7 @@ class Part:
                 inside = [f"{c} => {x}" for c, x in zip(conditions, inside, strict=False)]
                 inside.append(str(self.parts[-1]))
             case "stepper" | "jumper" | "blocks":
-                inside.insert(0, f"stride = {self.text}")
+                inside[:0] = ["seek"] * self.seeks + [f"stride = {self.text}"]
         return f"{self.kind}({', '.join(inside)})"
 
 
@@ -216,7 +217,8 @@ def _part(node: Any, host: LookingHost, i: Expr) -> Part:
         case Steps():
             kind = "blocks" if isinstance(node, Blocks) else type(node).__name__.lower()
             stride = _plain(node.stride(host))
-            return Part(kind, stride, (given(node.body),), end(node.first), end(node.last))
+            seeks = node.seek is not None
+            return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)
     return Part("payload", payload(node))
 
 

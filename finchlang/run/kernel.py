@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -17,14 +15,14 @@ from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
-from finchlang.host.residual import ResidualHost
+from finchlang.host.residual import ResidualHost, no_collection
 from finchlang.host.verify import verified
 from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
-from finchlang.rules.engine import Machine, State, Tracer
+from finchlang.rules.engine import Machine, Rule, State, Tracer
 from finchlang.rules.spaces import with_spaces, wrong_fills
 from finchlang.rules.table import rules
 from finchlang.run.arguments import (
@@ -74,6 +72,10 @@ _NO_STEPS: Counter[str] = Counter()
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
 KERNELS = 8
+
+
+def _same(rule: Rule) -> Rule:
+    return rule
 
 
 class Kernel:
@@ -135,8 +137,10 @@ class Kernel:
         choices = self.insert_workspaces, self.exchanged
         return list(stages(self.source, Context(dict(self.formats), *choices)))
 
-    def run_rules(self, host: Host, tracer: Tracer | None) -> None:
-        """Run the rules on the program, over the memory of its tensors."""
+    def run_rules(
+        self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = _same
+    ) -> None:
+        """Run the rules on the program, over the memory of its tensors, each as `noted` has it."""
         for bound in self.bounds:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
@@ -144,7 +148,8 @@ class Kernel:
         fibers = {b.name: b.fiber_of(formats[b.name]) for b in self.bounds}
         state = State.before(host, fibers, [bound.name for bound in own])
         try:
-            Machine(rules(self.which_rules), tracer).run(substitute(self.program, numbers), state)
+            table = map(noted, rules(self.which_rules))
+            Machine(table, tracer).run(substitute(self.program, numbers), state)
         finally:
             forget()
 
@@ -152,9 +157,13 @@ class Kernel:
     def residual(self) -> Residual:
         """The residual program: what the rules leave to do once the formats are known."""
         host = ResidualHost()
-        with _no_collection():
+        with no_collection():
             self.run_rules(host, None)
-        residual = Residual(
+        return verified(self.recorded(host))
+
+    def recorded(self, host: ResidualHost) -> Residual:
+        """The residual program of what the rules did on a host."""
+        return Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
             tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
@@ -162,7 +171,6 @@ class Kernel:
             host.code(),
             procedures=host.procedures(),
         )
-        return verified(residual)
 
     # -------------------------------------------------------------------------------------- engines
 
@@ -214,6 +222,13 @@ class Kernel:
         )
         host, arrays, outputs = results
         return self._made(arguments, arrays, outputs), host.steps
+
+    def run_on(
+        self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
+    ) -> None:
+        """Run a residual of this kernel on a host, on copies of what it writes, for the host to tell of."""
+        arrays, inputs = self._copied([*arguments, *map(tensor_argument, self._workspaces)])
+        run_residual(residual, arrays, [*inputs, *numbers], host)
 
     def run(
         self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None
@@ -401,6 +416,10 @@ class KernelAtSite:
             self._others[exchanged] = KernelAtSite(self.site, self.formats, exchanged, self)
         return self._others[exchanged]
 
+    def given(self, arguments: Values) -> tuple[Values, Values]:
+        """The tensors and the numbers among the arguments of the site."""
+        return self._tensors(arguments), self._values(arguments) if self.kernel.numbers else ()
+
     def _values(self, arguments: Values) -> list[Any]:
         return [argument[VALUE] for argument in self._numbers(arguments)]
 
@@ -414,8 +433,7 @@ class KernelAtSite:
         """Run by the engine of this name on the arguments of the site; gives the host steps. Raises
         FinchError."""
         kernel = self.kernel
-        tensors = self._tensors(arguments)
-        numbers = self._values(arguments) if kernel.numbers else ()
+        tensors, numbers = self.given(arguments)
         check_outputs(kernel.tensors, tensors, self._written)
         try:
             made, steps = kernel.run(engine, tensors, numbers, tracer)
@@ -429,16 +447,3 @@ class KernelAtSite:
                 at = [tensor is argument for tensor in tensors].index(True)
                 environment.set(kernel.tensors[at], value)
         return steps
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Staging makes very many objects that all stay until it is done: Python would look for garbage
-    among them again and again, in vain, which can take a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -23,7 +23,7 @@ from finchlang.tensors.sorted_positions import accumulate
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.types import Int64, Type
 
-Entry = tuple[Callable[[Expr], Expr], Callable[[], None]]
+Entry = tuple[Callable[[Host, Expr], Expr], Callable[[], None]]
 #: the last coordinate of a fiber in which nothing is stored
 NONE = const(-1)
 
@@ -140,7 +140,7 @@ class OneBlock(Level):
         made = host.cell(first, "made")  # positions up to here are fill, if nothing else
 
         def at(host: Host, i: Expr) -> Node:
-            return Thunk(lambda host: self._write(host, fiber, position(i), made))
+            return Thunk(lambda host: self._write(host, fiber, position(host, i), made))
 
         def epilogue(host: Host) -> None:
             written = host.let(sub(host.get(store.stored), first), "written")

@@ -29,7 +29,7 @@ class Ragged(OneBlock):
 
     def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
         start = sub(first, before)
-        return lambda i: add(start, sub(i, 1)), lambda: None
+        return lambda host, i: add(start, sub(i, 1)), lambda: None
 
     def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
         return storage["ofs"][:count].astype(np.int64), np.zeros(count, np.int64)

@@ -58,7 +58,7 @@ class SparseBand(OneBlock):
 
         host.branch(compare("gt", before, 0), go_on)
 
-        def position(i: Expr) -> Expr:
+        def position(host: Host, i: Expr) -> Expr:
             is_begun = compare("gt", add(before, host.get(store.stored)), first)
             host.branch(op("not", is_begun), lambda: host.set(shift, sub(first, i)))
             return add(host.get(shift), i)

@@ -232,16 +232,16 @@ class Window(Wrapper):
             self._check_order(host)
         rises = compare("gt", step, ZERO)
 
-        def part(is_rising: bool) -> Node:
+        def part(host: Host, is_rising: bool) -> Node:
             asked = protocol if is_rising else "follow"
             return slices.Slice(start, step, is_rising).of(self.within(host, mode, asked))
 
         if isinstance(rises, Const):
-            return part(rises.value)
-        risen = part(True)
+            return part(host, rises.value)
+        risen = part(host, True)
         if isinstance(risen, Lookup):  # it is the same either way
             return risen
-        return Switch(rises, risen, Thunk(lambda host: (part(False), None)))
+        return Switch(rises, risen, Thunk(lambda host: (part(host, False), None)))
 
     def _check_order(self, host: Host) -> None:
         """Fail if the step is negative and coordinates must come in order."""

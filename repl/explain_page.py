@@ -1,0 +1,59 @@
+"""`finch explain FILE --html OUT`: the lowering of a file's kernels as one page to step through."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from importlib.resources import files
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from finchlang.rules.table import RULES
+from finchlang.script.paths import replace_file
+from finchlang.session import KernelEvent
+
+from .recording import Recording
+from .views import Notes
+
+#: how many kernels a page has
+KERNELS = 40
+
+
+class Page(Notes):
+    """Records each kernel when it first runs."""
+
+    def __init__(self) -> None:
+        self.kernels: list[dict[str, Any]] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        if len(self.kernels) < KERNELS:
+            self.kernels.append(Recording(event).data())
+
+    def text(self, name: str) -> str:
+        """The page as it stands in a file."""
+        used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
+        data = {"name": name, "kernels": self.kernels, "rules": statements(used)}
+        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+        template, script = (files(__package__) / f"explain.{kind}" for kind in ("html", "js"))
+        page = template.read_text("utf-8").replace("@SCRIPT@", script.read_text("utf-8"))
+        return page.replace("@DATA@", packed)
+
+    def write(self, name: str, path: str) -> None:
+        """Write the page, as a whole or not at all. Raises FinchError "I/O"."""
+        text = self.text(name).encode("utf-8")
+        replace_file(Path(path), path, partial(_put, text))
+
+
+def _put(text: bytes, out: BinaryIO) -> None:
+    out.write(text)
+
+
+def statements(names: set[str]) -> dict[str, dict[str, Any]]:
+    """What the rules say, by the names of their steps; a rule says its own name before others do."""
+    found: dict[str, dict[str, Any]] = {}
+    for is_own in (False, True):
+        for rule in RULES:
+            law = {"law": cleandoc(rule.statement), "derived": rule.is_derived}
+            found.update((n, law) for n in ((rule.name,) if is_own else rule.steps) if n in names)
+    return found

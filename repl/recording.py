@@ -1,0 +1,263 @@
+"""What `finch explain --html` shows of a kernel: each step of its passes and of its staging as data,
+with places in the source, looplets, the residual as it grows, and the first values on the data it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from finchlang.host.growth import GrowingHost
+from finchlang.host.ir import Const
+from finchlang.host.watch import Enough, WatchingHost
+from finchlang.looplets import Looplet
+from finchlang.rules.engine import Applied, Kind, Machine, Rule, State, Step
+from finchlang.rules.shown import Part, changed, part_of, shown, spans_of
+from finchlang.rules.shown import index_of as coordinate_of
+from finchlang.session import KernelEvent
+from finchlang.source import FinchError, Source, Span
+from finchlang.syntax import Access, Define, Extent, Index, Literal, Loop, Node, Value
+from finchlang.text.print import pretty
+from finchlang.walk import children
+
+#: how many steps of a kernel are shown, and of its passes
+STEPS = 1500
+#: how many steps of a run on the data are looked at
+LIMIT = 20_000
+#: how many entries of an array are shown
+ENTRIES = 16
+
+
+class Table:
+    """Things by their numbers, each once."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self._known: dict[Any, int] = {}
+
+    def number(self, key: Any, item: Any) -> int:
+        """The number of the thing known by `key`."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.items)
+            self.items.append(item)
+        return found
+
+
+class Recording:
+    """A kernel's steps. Lines of terms, terms, looplets and places in the source are kept once, and
+    named by number."""
+
+    def __init__(self, event: KernelEvent):
+        self.event = event
+        self.lines, self.terms, self.parts, self.places = Table(), Table(), Table(), Table()
+        self.steps: list[dict[str, Any]] = []
+        self.residual: list[list[Any]] = []
+        self.abouts: list[Any] = []
+        self.left_out = 0
+        #: the rules that are being applied, each with the number of its last step
+        self._applying: list[list[Any]] = []
+        self._applied: list[Any] | None = None
+        self._premises: list[tuple[int, list[Any]]] = []
+        span = event.source.span
+        self.source = span.source if span is not None else Source("")
+        self._host = GrowingHost(self._grown)
+        self._passes()
+        event.stage(self._host, self._step, self._noted)
+        self._step_of_lines()
+        self.arrays: list[list[Any]] = []
+        self._values()
+
+    def data(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        span = self.event.source.span
+        formats = self.event.compiled.formats.items()
+        return {
+            "name": self.source.name,
+            "source": self.source.text.split("\n"),
+            "place": None if span is None else [span.line, span.end_line],
+            "formats": [[name, str(format)] for name, format in formats],
+            "lines": self.lines.items,
+            "terms": self.terms.items,
+            "parts": self.parts.items,
+            "places": self.places.items,
+            "steps": self.steps,
+            "residual": self.residual,
+            "arrays": self.arrays,
+            "leftOut": self.left_out,
+        }
+
+    # ------------------------------------------------------------------------------ passes, steps
+
+    def _passes(self) -> None:
+        decided: dict[str, list[str]] = {}
+        for name, what in self.event.decisions:
+            decided.setdefault(name, []).append(what)
+        before: Node | None = None
+        for name, program in self.event.passes:
+            if before is not None and pretty(program) == pretty(before) and name not in decided:
+                continue
+            first = program if before is None else before
+            told = "\n".join(decided.get(name, ()))
+            self._add(name, 0, first, program, kind="pass", told=told)
+            before = program
+
+    def _step(self, applied: Applied) -> None:
+        if applied.kind == Kind.EXPRESSION:
+            return
+        # what a rule does not tell of itself the engine tells when it is done
+        by, self._applied = self._applied or self._applying[-1], None
+        is_premise = applied.kind == Kind.PREMISE
+        mark = "" if applied.at is None else str(applied.at)
+        kind = "premise" if is_premise else "step"
+        by[1] = self._add(
+            applied.name, applied.depth, applied.before, applied.after, kind=kind, at=mark
+        )
+        if is_premise:
+            self._premises.append((by[1], by))
+
+    def _add(
+        self,
+        name: str,
+        depth: int,
+        before: Node,
+        after: Node,
+        kind: str,
+        told: str = "",
+        at: str = "",
+    ) -> int:
+        if len(self.steps) >= STEPS:
+            self.left_out += 1
+            return len(self.steps) - 1
+        places: list[int] = []
+        for parts in changed(before, after), [before], [after]:
+            spans = [span for node in parts for span in spans_of(node)]
+            places = places or [p for span in spans if (p := self._place(span)) >= 0]
+        step = {
+            "rule": name,
+            "kind": kind,
+            "depth": depth,
+            "before": self._term(before),
+            "after": self._term(after),
+            "lit": list(dict.fromkeys(places)),
+            "grown": len(self.residual),
+        }
+        if told:
+            step["told"] = told
+        if at:
+            step["at"] = at
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+    def _place(self, span: Span) -> int:
+        if span.source is not self.source:
+            return -1
+        place = [span.line, span.column, span.end_line, span.end_column]
+        return self.places.number(tuple(place), place)
+
+    def _term(self, term: Node) -> int:
+        text = shown(term)
+        lines = [self.lines.number(line, line) for line in text.splitlines()]
+        accesses: dict[int, list[Any]] = {}
+        for access, region in _accesses(term, {}):
+            if access.span is not None and (place := self._place(access.span)) >= 0:
+                accesses.setdefault(place, [place, *self._access(access, region)])
+        found = [lines, list(accesses.values())]
+        return self.terms.number(repr(found), found)
+
+    def _access(self, access: Access, region: list[str] | None) -> list[Any]:
+        """The text of an access, the index and region its looplet is over, and the looplet."""
+        if not isinstance(access.tensor, Looplet):
+            return [shown(access), "", None, -1]
+        index = access.indices[-1] if access.indices else None
+        part = part_of(access.tensor, coordinate_of(access))
+        name = index.name if isinstance(index, Index) else ""
+        at = region if name else [shown(index)] if index is not None else None
+        return [shown(access), name, at, self._part(part)]
+
+    def _part(self, part: Part) -> int:
+        inner = [self._part(p) for p in part.parts]
+        found = [part.kind, part.text, inner, part.start, part.stop, int(part.seeks)]
+        return self.parts.number(part, found)
+
+    # -------------------------------------------------------------------- the residual, and values
+
+    def _noted(self, rule: Rule) -> Rule:
+        """A rule that says when it is applied, so that what is recorded meanwhile is known to be its."""
+
+        def apply(machine: Machine, term: Node, state: State) -> Step | None:
+            self._applying.append(mine := [rule.name, -1])
+            found = rule.apply(machine, term, state)
+            self._applying.pop()
+            if found is not None and not rule.steps:
+                self._applied = mine
+            return found
+
+        return replace(rule, apply=apply)
+
+    def _grown(self, line: str) -> None:
+        self.residual.append([line, self._applying[-1] if self._applying else ["", -1]])
+        self.abouts.append(self._host.about)
+
+    def _step_of_lines(self) -> None:
+        """Each line with the rule and the step that wrote it. What ends a block is by what began it."""
+        open_blocks: dict[int, list[Any]] = {}
+        for line in self.residual:
+            text, by = line
+            depth = len(text) - len(text.lstrip())
+            word = text.strip().partition(" ")[0]
+            if word in ("end", "else"):
+                by = open_blocks.get(depth, by)
+            else:
+                open_blocks[depth] = by
+            line[1:] = by
+        self.steps[-1]["grown"] = len(self.residual)  # with what is written after the last step
+        for at, by in self._premises:  # what is changed when it is done
+            self.steps[at]["lit"] = self.steps[by[1]]["lit"]
+
+    def _values(self) -> None:
+        host = WatchingHost(LIMIT)
+        with suppress(Enough, FinchError):
+            self.event.run_on(host, self._host)
+        for line, about in zip(self.residual, self.abouts, strict=True):
+            if about is not None:
+                values, times = host.of(about)
+                if times:
+                    line.extend([[_number(v) for v in values], times])
+        for buffer, array in host.arrays.items():
+            first = [_number(v) for v in array[:ENTRIES].tolist()]
+            is_new = int(buffer in host.changed)
+            self.arrays.append([buffer.name, str(buffer.type), first, len(array), is_new])
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        value = float(f"{value:.6g}")
+    return pretty(Literal(value)) if isinstance(value, (bool, int, float)) else str(value)
+
+
+def _accesses(node: Node, regions: dict[str, list[str]]) -> Iterator[tuple[Access, Any]]:
+    """The accesses of a term, each with the region of the loop over its last index."""
+    if isinstance(node, Loop):
+        regions = {**regions, node.index.name: _region(node.extent)}
+    if isinstance(node, Define):
+        regions = {**regions, node.variable.name: [_end(node.value)]}
+    if isinstance(node, Access):
+        last = node.indices[-1] if node.indices else None
+        yield node, regions.get(last.name) if isinstance(last, Index) else None
+    for child in children(node):
+        yield from _accesses(child, regions)
+
+
+def _region(extent: Node) -> list[str]:
+    if not isinstance(extent, Extent):
+        return []
+    return [_end(extent.start), _end(extent.stop)]
+
+
+def _end(node: Node) -> str:
+    if isinstance(node, Value) and isinstance(node.expr, Const):
+        return str(node.expr.value)
+    text = shown(node)
+    return text[1:-1] if text.startswith("(") and text.count("(") == 1 else text
