@@ -82,7 +82,8 @@ class FinchError(Exception):
     """The user's fault: a kind, a message in the user's terms, the place, and how to go on.
 
     `kind` is one of ERROR_KINDS; `span` may be None where no text is at fault (a file that is
-    not there); `hint` is a suggestion or None.
+    not there); `hint` is a suggestion or None. `calls` are those of the script's functions that led
+    there, the innermost first: the name, and where it was called.
     """
 
     def __init__(self, kind: str, message: str, span: Span | None = None, hint: str | None = None):
@@ -92,6 +93,7 @@ class FinchError(Exception):
         self.message = message
         self.span = span
         self.hint = hint
+        self.calls: list[tuple[str, Span | None]] = []
 
     def __str__(self) -> str:
         return self.render()
@@ -107,7 +109,8 @@ class FinchError(Exception):
         return self.render().split("\n")
 
     def render(self) -> str:
-        """`name:line:column: kind error: message`, the source line with carets, and the hint."""
+        """`name:line:column: kind error: message`, the source line with carets, the calls that led
+        there, and the hint."""
         span = self.span
         lines = [f"{located(span)}{self.kind} error: {self.message}"]
         if span is not None:
@@ -118,9 +121,23 @@ class FinchError(Exception):
             gutter = f"{span.line} | "
             lines.append(gutter + _shown(text))
             lines.append(" " * (len(gutter) + _width(before)) + "^" * width)
+        if self.calls:
+            lines.append(self._trail())
         if self.hint:
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
+
+    def _trail(self) -> str:
+        """The calls, each with its place; of many the first three and the last."""
+        shown = []
+        for name, span in self.calls if len(self.calls) < 6 else [*self.calls[:3], self.calls[-1]]:
+            is_near = span is None or self.span is None or span.source == self.span.source
+            place = f"{span.line}:{span.column}" if span is not None else "a place unknown"
+            name_of_file = "" if span is None or is_near else f"{span.source.name}:"
+            shown.append(f"in `{name}` called at {name_of_file}{place}")
+        if len(shown) < len(self.calls):
+            shown.insert(3, f"in {len(self.calls) - len(shown)} more calls")
+        return ", ".join(shown)
 
 
 def _shown(text: str) -> str:

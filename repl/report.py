@@ -105,7 +105,7 @@ def wrapped(text: str, columns: int) -> str:
     """A message with its sentences in lines of so many columns, and the source as it is."""
     first, *rest = text.split("\n")
     fill = partial(textwrap.fill, width=columns, break_long_words=False, break_on_hyphens=False)
-    lines = [fill(first), *(fill(r) if r.startswith("hint: ") else r for r in rest)]
+    lines = [fill(first), *(fill(r) if r.startswith(("hint: ", "in `")) else r for r in rest)]
     return "\n".join(lines)
 
 

@@ -199,6 +199,9 @@ class Calls(Expressions):
             if not isinstance(leave.node, Return):
                 raise leave.outside() from None
             result = leave.value
+        except FinchError as error:
+            error.calls.append((function.definition.name, span))
+            raise
         finally:
             self.depth -= 1
         return NOTHING if result is None else result
