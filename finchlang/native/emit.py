@@ -67,6 +67,10 @@ class _Function(Apart):
     #: the usual four
     is_wide = False
 
+    @property
+    def is_meeting(self) -> bool:
+        return bool(self.loops) and isinstance(self.loops[-1], ir.While)
+
     # -------------------------------------------------------------------------------- functions
 
     def kernel(self) -> str:

@@ -17,6 +17,10 @@ FAST = "reassoc nsz arcp contract"
 class Body(Protocol):
     """What this module needs of the function being emitted."""
 
+    @property
+    def is_meeting(self) -> bool:
+        """Whether steppers go on as they are met in the innermost loop, a `while`."""
+
     def new(self, instruction: str) -> str:
         """Append `instruction`; the name of its result."""
 
@@ -194,8 +198,14 @@ def comparison(name: str, type: Type) -> str:
 
 
 def _select(body: Body, op: Op, args: list[str]) -> str:
-    kind = llvm_type(op.type)
-    return body.new(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+    """Where steppers meet, entries are loaded and then chosen: to load only those that are chosen, by a
+    mask, takes longer."""
+    kind, (condition, then, otherwise) = llvm_type(op.type), args
+    if op.type.is_float and body.is_meeting:
+        name = f"llvm.arithmetic.fence.f{op.type.bits}"
+        body.declare(kind, name, kind)
+        then = body.new(f"call {kind} @{name}({kind} {then})")
+    return body.new(f"select i1 {condition}, {kind} {then}, {kind} {otherwise}")
 
 
 def _pair(body: Body, op: Op, args: list[str]) -> str:

@@ -92,6 +92,11 @@ class FunctionText(ABC):
     def declare(self, result: str, name: str, arguments: str) -> None:
         self.module.declare(result, name, arguments)
 
+    @property
+    @abstractmethod
+    def is_meeting(self) -> bool:
+        """Whether the innermost loop is a `while`, in which steppers go on as they are met."""
+
     @abstractmethod
     def use_power(self, type: Type) -> str:
         """The name of the procedure for integer power on `type`."""
