@@ -14,7 +14,7 @@ works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11
 PYTHON ?= $(or $(call works,python3),$(call works,python3.13),$(call works,python3.12),\
             $(call works,python3.11))
 
-.PHONY: run test quick lint contract check bench bench-quick editors format clean
+.PHONY: run test quick lint contract check docs bench bench-quick editors format clean
 .DEFAULT_GOAL := run
 
 run: $(READY)  ## the main job: run a program
@@ -47,6 +47,10 @@ bench-quick: $(INSTALLED)  ## one data set for each benchmark, without the peers
 
 editors: $(INSTALLED)  ## what editors know of the words, from the grammar
 	$(BIN)/python editors/generate.py
+
+docs: $(INSTALLED)  ## the documentation as pages, in build/site; a link to nowhere is an error
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

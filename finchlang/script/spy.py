@@ -96,10 +96,10 @@ def write_spy(out: BinaryIO, tensor: Any) -> None:
     sides = [max(cell, LEAST_SIDE // max(size, 1)) for size in found.counts.shape]
     pixels = np.kron(shade.astype(np.uint8), np.ones(sides, np.uint8))
     framed = np.pad(np.pad(pixels, 1, constant_values=128), MARGIN, constant_values=255)
-    out.write(_png(framed))
+    out.write(grey_png(framed))
 
 
-def _png(grey: np.ndarray) -> bytes:
+def grey_png(grey: np.ndarray) -> bytes:
     """A PNG file of 8-bit grey pixels (PNG specification, chapters 5 and 11)."""
 
     def chunk(name: bytes, content: bytes) -> bytes:

@@ -1,0 +1,198 @@
+"""Pages of the site that are made when it is built: from the grammar's folder, the operator table, the
+texts of errors, and pictures that programs of the gallery draw. Nothing of them is written twice."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # a build without an installation
+COPIED = ("CHANGELOG.md", "grammar/REFERENCE.md", "grammar/MANUAL.md")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """MkDocs asks for this once the files of `docs/` are found."""
+    made: dict[str, str | bytes] = {name: (ROOT / name).read_text("utf-8") for name in COPIED}
+    made |= {"operators.md": operators(), "errors.md": errors(), "api.md": api()}
+    made |= gallery()
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links to what is in the project and not on the site become names."""
+
+    def kept(found: re.Match[str]) -> str:
+        path = found[2].partition("#")[0]
+        target = (Path(page.file.src_uri).parent / path).as_posix() if path else page.file.src_uri
+        is_there = "://" in path or not path or files.get_file_from_path(target) is not None
+        return found[0] if is_there else found[1]
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", kept, markdown)
+
+
+# --------------------------------------------------------------------------------------- operators
+
+
+def operators() -> str:
+    """The operator table with its laws, by the types that they are asked for."""
+    from finchlang.algebra import OPERATORS
+    from finchlang.manual import entries
+
+    words = {name: entry for entry in entries() for name in entry.names}
+    lines = [
+        "# Operators and their laws",
+        "",
+        "What Simplify goes by (SparseArray'21 section 4, Finch'25 section 5.6), as the operator table",
+        "(`finchlang/algebra.py`) has it. Where an argument is an annihilator nothing else is computed,",
+        "where it is an identity the other one is the result; a law may hold for one argument only. What",
+        "follows for unions and intersections is in [Spaces](grammar/REFERENCE.md#spaces).",
+        "",
+        "| operator | what it is | laws |",
+        "|---|---|---|",
+    ]
+    seen: set[int] = set()
+    for name, row in OPERATORS.items():
+        if id(row) in seen:
+            continue
+        seen.add(id(row))
+        others = [f"`{n}`" for n, r in OPERATORS.items() if r is row]
+        entry = words.get(name)
+        said = entry.text.replace("\n", " ") if entry else ""
+        lines.append("| " + " | ".join(map(_cell, (" ".join(others), said, _laws(row)))) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _laws(row: Any) -> str:
+    flags = ("commutative", "associative", "idempotent", "involution")
+    found = [flag for flag in flags if getattr(row, flag)]
+    found += [
+        f"identity {told}"
+        for told in _told([row.identity] if row.identity else [], row.first_counts)
+    ]
+    found += [f"annihilator {told}" for told in _told(row.annihilators, row.first_counts)]
+    found += [f"over `{other}`" for other in row.distributes_over or ()]
+    return "; ".join(found)
+
+
+def _told(laws: Any, of_pairs: bool) -> Iterator[str]:
+    """Each law with the argument that it is about; of floats if there is one, else of integers or Bools."""
+    from finchlang.types import Bool, Float64, Int64, pair_of
+
+    for law in laws:
+        kinds = [pair_of(Float64, Int64)] if of_pairs else [Float64, Int64, Bool]
+        kind = next((t for t in kinds if law.value(t) is not None), None)
+        if kind is None:
+            continue
+        result = None if law.result is None else law.result(kind)
+        told = f"`{law.value(kind)}`" + (f" of argument {law.at}" if law.at else "")
+        yield told + (f" (gives `{result}`)" if result is not None else "")
+
+
+# ------------------------------------------------------------------------------------------ errors
+
+
+def errors() -> str:
+    """Kinds of errors as the reference has them, and mistakes with what is said of them."""
+    text = (ROOT / "grammar/REFERENCE.md").read_text("utf-8")
+    kinds = text.split("\n## Errors\n", 1)[1].split("\n## ")[0].strip()
+    lines = ["# Errors", "", kinds, "", "## Mistakes, and what is said of them", ""]
+    lines += ["Each is run by the tests; the caret stands under the culprit.", ""]
+    for path in sorted((ROOT / "tests/golden/mistakes").glob("*.txt")):
+        lines += [f"### {path.stem.replace('_', ' ')}", "", "```text"]
+        lines += [path.read_text("utf-8").strip("\n"), "```", ""]
+    return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------------------------- api
+
+
+def api() -> str:
+    """The public names of the packages, whose docstrings are shown."""
+    import finchlang
+    import finchlang.array
+
+    lines = ["# Python", "", inspect.getdoc(finchlang) or "", "", "## `finchlang`", ""]
+    for name in finchlang.__all__:
+        if not name.startswith("__"):
+            lines += [f"::: {_path(getattr(finchlang, name))}", ""]
+    lines += ["## `finchlang.array`", "", inspect.getdoc(finchlang.array) or "", ""]
+    lines += ["| function | |", "|---|---|"]
+    for name in sorted(finchlang.array.__all__):
+        function = getattr(finchlang.array, name)
+        if inspect.isfunction(function) and not name.startswith("__"):
+            said = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+            call = f"{name}{inspect.signature(function)}"
+            call = re.sub(r": ('?[\w.\[\], |]+'?)(?= =|,|\))|( ->.*)", "", call)
+            lines.append(f"| `{_cell(call)}` | {_cell(said)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _path(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+# ----------------------------------------------------------------------------------------- gallery
+
+
+def gallery() -> dict[str, str | bytes]:
+    """The page of pictures, and these: each `# picture:` of a program in `docs/gallery` names a tensor
+    that is drawn when it has run, by its values if it is dense, else where it stores something."""
+    from finchlang import Session
+
+    made: dict[str, str | bytes] = {}
+    lines = [
+        "# Gallery",
+        "",
+        "Each picture is made by the program beside it when this page is built.",
+    ]
+    for path in sorted((ROOT / "docs/gallery").glob("*.finch")):
+        text = path.read_text("utf-8")
+        title, *said = [line[2:] for line in text.split("\n") if line.startswith("# ")]
+        session = Session(output=lambda text: None)
+        session.run(text)
+        shown = [line for line in said if line.startswith("picture: ")]
+        lines += ["", f"## {title}", "", " ".join(line for line in said if line not in shown), ""]
+        lines += ['<div class="gallery" markdown>', ""]
+        for line in shown:
+            name, _, caption = line.removeprefix("picture: ").partition(", ")
+            picture = f"gallery/{path.stem}_{name}.png"
+            made[picture] = drawn(session[name])
+            lines += [
+                f"<figure markdown>![{caption}]({picture})<figcaption>{caption}</figcaption></figure>"
+            ]
+            lines += [""]
+        program = "\n".join(line for line in text.split("\n") if not line.startswith("# "))
+        lines += ["</div>", "", "```finch", program.strip(), "```"]
+    return made | {"gallery.md": "\n".join(lines) + "\n"}
+
+
+def drawn(value: Any) -> bytes:
+    """A PNG file: of a dense array its values, from least to greatest; else where something is stored."""
+    import numpy as np
+
+    from finchlang.script.spy import grey_png, write_spy
+
+    out = io.BytesIO()
+    if isinstance(value, np.ndarray) or value.dense_view() is not None:
+        array = np.asarray(value if isinstance(value, np.ndarray) else value.to_numpy(), float)
+        finite = array[np.isfinite(array)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+        scaled = np.nan_to_num((array - low) / max(high - low, 1e-300), posinf=1.0) * 255
+        out.write(grey_png(np.kron(scaled, np.ones((6, 6))).astype(np.uint8)))
+    else:
+        write_spy(out, value)
+    return out.getvalue()

@@ -1,0 +1,75 @@
+"""The pages of `docs/`: their programs run and print what stands below them, and every page is reached."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from finchlang import FinchError, Session
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+FENCE = re.compile(r"^```(finch|python|text|error|sh|julia)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="the wheel's suite has no pages")
+
+
+def ran(fences: list[re.Match[str]]) -> Iterator[str | None]:
+    """What each block prints, or the message it ends with, if that is to stand below it. Those of one page
+    go on one from another; the session of those of Finch is `session` in those of Python."""
+    printed: list[str] = []
+    session = Session(output=printed.append)
+    names: dict[str, Any] = {"session": session}
+    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+        kind, text = fence.groups()
+        printed.clear()
+        if kind == "finch" and after is not None and after[1] == "error":
+            with pytest.raises(FinchError) as error:
+                session.run(text)
+            yield "".join(printed) + error.value.message + "\n"
+        elif kind == "finch":
+            session.run(text)
+            yield "".join(printed)
+        elif kind == "python":
+            place = f"<docs, at {fence.start()}>"
+            linecache.cache[place] = len(text), None, text.splitlines(True), place
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(text, place, "exec"), names)
+            yield "".join(printed) + out.getvalue()
+        else:
+            yield None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_programs_print_what_stands_below_them(page: Path, request: Any, tmp_path: Path) -> None:
+    text = page.read_text("utf-8")
+    with contextlib.chdir(tmp_path):
+        fences = list(FENCE.finditer(text))
+        outputs = list(ran(fences))
+    shown = list(zip(fences, outputs, strict=True))
+    for (fence, _), (before, output) in zip(shown[1:], shown, strict=False):
+        if fence[1] not in ("text", "error") or output is None:
+            continue
+        if request.config.getoption("--update-golden"):
+            text = text.replace(
+                before[0] + "\n" + fence[0], before[0] + f"\n```{fence[1]}\n{output}```"
+            )
+        else:
+            assert fence[2] == output
+    for (_, output), (fence, _) in zip(shown, [*shown[1:], (None, None)], strict=True):
+        assert not output or fence is not None and fence[1] in ("text", "error"), output
+    if request.config.getoption("--update-golden"):
+        page.write_text(text, "utf-8")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in PAGES:
+        assert page.relative_to(ROOT / "docs").as_posix() in navigation
