@@ -26,7 +26,6 @@ from finchlang.syntax import (
     Assign,
     Declare,
     Define,
-    For,
     Function,
     KernelNode,
     Loop,
@@ -242,21 +241,26 @@ def _source(text: str, file: str, lines: list[str], first: int | None, last: int
     return Source("\n" * before.count("\n") + " " * (at - before.rfind("\n") - 1) + text, file)
 
 
-def _free(script: Node) -> dict[str, Variable]:
-    """The names that a script does not give a value, with their first place, in the order of these."""
-    nodes = list(walk(script))
+def own_names(script: Node) -> set[str]:
+    """The names that a script gives a value itself somewhere, or that have a meaning of their own."""
     own = {*PREDEFINED, *assigned_names(script)}
-    for node in nodes:
+    for node in walk(script):
+        bound = *getattr(node, "parameters", ()), getattr(node, "variable", None)
+        own |= {name for name in bound if isinstance(name, str)}
         if isinstance(node, Function):
-            own |= {node.name, *node.parameters, *assigned_names(node.body)}
-        elif isinstance(node, For):
-            own.add(node.variable)
+            own |= {node.name, *assigned_names(node.body)}
         elif isinstance(node, Loop):
             own.add(node.index.name)
         elif isinstance(node, Define):
             own.add(node.variable.name)
         elif isinstance(node, Macro) and node.name in ("properties", "case", "iterate"):
             own |= {n.name for a in node.args[1:] for n in walk(a) if isinstance(n, Variable)}
+    return own
+
+
+def _free(script: Node) -> dict[str, Variable]:
+    """The names that a script takes from around it, with their first place, in the order of these."""
+    nodes, own = list(walk(script)), own_names(script)
     found: dict[str, Variable] = {}
     for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
         if isinstance(node, Variable) and node.name not in own and node.name.isidentifier():

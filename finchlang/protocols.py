@@ -20,6 +20,7 @@ ELSEWHERE = {
     **dict.fromkeys(("tocsc", "tocsr", "tocoo", "to_coo", "asformat"), "`to_scipy()` of a tensor"),
     **dict.fromkeys(("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"),
     "multiply": "`*`",
+    **dict.fromkeys(("to_numpy", "to_scipy", "entries", "nnz", "copy"), "of `x.compute()`"),
     "item": "`float(x)` or `int(x)`",
     "getnnz": "`nnz`",
 }

@@ -10,7 +10,7 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from prompt_toolkit.lexers import PygmentsLexer
 
-from finchlang.kernels import Kernel, kernel_of
+from finchlang.kernels import Kernel, kernel_of, own_names
 from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.session import Session
 from finchlang.source import FinchError
@@ -73,6 +73,7 @@ class FinchMagics(Magics):
         are there. Raises FinchError for a value that none can have, at the name."""
         session, found = self.conversation.session, self.shell.user_ns
         spans = {n.name: n.span for n in reversed([*walk(script)]) if isinstance(n, Variable)}
+        own = own_names(script)
         for name in {**spans, **self.shared}:
             if name not in found:
                 if self.shared.pop(name, None) is not None:  # it was deleted there
@@ -87,7 +88,7 @@ class FinchMagics(Magics):
             try:
                 session[name] = value
             except FinchError as error:
-                if name not in spans:
+                if name not in spans or name in own:
                     continue
                 raise error.at(spans[name]) from None
             self.shared[name] = value

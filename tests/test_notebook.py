@@ -62,8 +62,8 @@ def test_a_cell_has_the_names_of_the_notebook(notebook: Notebook) -> None:
     notebook.run("l.append(3); del n")
     assert len(notebook.run("%%finch\nl")[0]) == 3
     assert "n is not defined" in notebook.run("%%finch\nplus(1)")[1]
-    notebook.run("n = 1; from numpy import sum")
-    assert notebook.run("%%finch\nsum(x)")[0] == 3.0
+    notebook.run("n = 1; k = {}; from numpy import sum")
+    assert notebook.run("%%finch\nfor k in 1:3; n += k end; (n, sum(x))")[0] == (7, 3.0)
 
 
 def test_functions_of_cells_are_functions_of_python_and_back(notebook: Notebook) -> None:

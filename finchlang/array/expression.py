@@ -253,8 +253,10 @@ class Array(ArrayMethods):
 
     @property
     def fill(self) -> Any:
-        """The value of what is not stored."""
+        """The value of what is not stored; `fill_value` is the same."""
         return self.node.values.fill.value
+
+    fill_value = fill
 
     def __repr__(self) -> str:
         size = "x".join(map(str, self.shape))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.script.show import kind_of
-from finchlang.script.tensors import construct_tensor, convert
+from finchlang.script.tensors import construct_tensor
 from finchlang.script.values import is_number
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Call, Define, Let, Literal, Loop, Node, Variable
@@ -74,9 +74,9 @@ def tensor_in_python(*given: Any) -> Tensor:
     values = [from_python(value) for value in given]
     if values and isinstance(values[0], str):
         values[0] = parse_format(values[0])
+    elif len(values) == 1 and isinstance(tensor := as_tensor(values[0]), SwizzledTensor):
+        values = [tensor.body.format, tensor]
     made = construct_tensor(*values)
-    if isinstance(made, SwizzledTensor):
-        return convert(made.body.format, made)
     if not isinstance(made, Tensor):
         raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
     return made

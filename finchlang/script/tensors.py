@@ -19,7 +19,7 @@ from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.scalars import Scalar as ScalarLevel
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_whole
 from finchlang.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 
 #: how many random entries are made at a time
@@ -90,7 +90,7 @@ def convert(target: Any, source: Any) -> Any:
     if not to_pattern and not can_store(element_type(source), format.element_type):
         message = f"{format} cannot store {element_type(source)}"
         raise FinchError("type", message)
-    if not _same(source.fill, format.fill.value):
+    if not _same(source.fill, format.fill.value) or is_whole(format):
         return Tensor.from_numpy(dense(source).astype(format.element_type.dtype), format)
     coordinates, values = source.entries()
     stored = differs(values, source.fill)

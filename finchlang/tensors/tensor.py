@@ -138,13 +138,14 @@ class Tensor(Stored):
             raise FinchError(
                 "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
             )
-        if level.is_leaf:  # it is always stored
-            tensor = cls(level)
-            if isinstance(level, Element):
-                tensor.memory.arrays[-1][:1] = array
-            elif not array:
-                raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
+        if is_whole(level):
+            tensor = cls(level, *array.shape)
+            tensor._dense_view()[...] = array  # type: ignore[index]
             return tensor
+        if level.is_leaf:  # it is always stored
+            if not array:
+                raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
+            return cls(level)
         coordinates = np.nonzero(differs(array, level.fill.value))
         values = array[coordinates].astype(level.element_type.dtype)
         return cls.from_coo(level, array.shape, coordinates, values)
@@ -204,8 +205,7 @@ class Tensor(Stored):
         return self._dense_view()
 
     def _dense_view(self) -> np.ndarray | None:
-        *levels, leaf = self.format.levels()
-        if not isinstance(leaf, Element) or not all(isinstance(lv, Dense) for lv in levels):
+        if not is_whole(self.format):
             return None
         values = self._storage[-1]["val"][: math.prod(self.shape)]
         return values.reshape(self.shape, order="F")
@@ -417,6 +417,12 @@ def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int,
             pairs.append((names[last - part.modes] - 1, names[last - 1] - 1))
         last -= part.modes
     return tuple(pairs)
+
+
+def is_whole(format: Level) -> bool:
+    """Whether tensors of a format are arrays of all their elements."""
+    *levels, leaf = format.levels()
+    return isinstance(leaf, Element) and all(isinstance(level, Dense) for level in levels)
 
 
 def dense_format(dtype: np.dtype, order: int) -> Level:
