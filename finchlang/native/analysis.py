@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from finchlang.host.fold import compare
+from finchlang.host.fold import compare, conjunction
 from finchlang.host.ir import (
     Code,
     Const,
@@ -87,6 +87,24 @@ def meeting(statement: If) -> If:
         if isinstance(ends, Op) and ends.name == "min" and {a, b} == set(ends.args):
             return replace(inner, condition=compare("eq", a, b))
     return statement
+
+
+def compared_at_once(expr: Op) -> Expr:
+    """`a == m` as `a <= b & a <= c`, where m is the least of the integers a, b and c: where steppers meet,
+    the next step waits for this, and not for m."""
+    if expr.name == "eq" and not expr.args[0].type.is_float:
+        for a, m in (expr.args, expr.args[::-1]):
+            ends = _least_of(m.definition if isinstance(m, Var) else m)
+            if len(ends) > 1 and a in ends:
+                return conjunction(*[compare("le", a, b) for b in ends if b is not a])
+    return expr
+
+
+def _least_of(expr: Expr | None) -> list[Expr]:
+    """What `expr` is the least of."""
+    if isinstance(expr, Op) and expr.name == "min":
+        return [end for arg in expr.args for end in _least_of(arg)]
+    return [] if expr is None else [expr]
 
 
 def _equal(expr: Expr) -> tuple[Expr, Expr]:

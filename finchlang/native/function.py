@@ -22,6 +22,7 @@ from finchlang.host.ir import (
 )
 from finchlang.host.walk import arrays, everything, is_heavy, walk
 from finchlang.native.abi import Layout, layout_of
+from finchlang.native.analysis import compared_at_once
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, UNPREDICTABLE, Module
 from finchlang.source import Bug
@@ -212,7 +213,11 @@ class FunctionText(ABC):
         if found is None:
             if not isinstance(expr, Op):
                 raise Bug(f"the variable {expr} is used where it is not bound")
-            found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
+            other = compared_at_once(expr)
+            if other is not expr:
+                found = self.value(other)
+            else:
+                found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
             self.bind(expr, found)
         return found
 
