@@ -60,6 +60,7 @@ class Recording:
         self._applying: list[list[Any]] = []
         self._applied: list[Any] | None = None
         self._premises: list[tuple[int, list[Any]]] = []
+        self._left: tuple[Node | None, int] = None, 0
         span = event.source.span
         self.source = span.source if span is not None else Source("")
         self._host = GrowingHost(self._grown)
@@ -157,6 +158,12 @@ class Recording:
         return self.places.number(tuple(place), place)
 
     def _term(self, term: Node) -> int:
+        """The number of a term: most steps begin with what the one before has left."""
+        if self._left[0] is not term:
+            self._left = term, self._spelled(term)
+        return self._left[1]
+
+    def _spelled(self, term: Node) -> int:
         text = shown(term)
         lines = [self.lines.number(line, line) for line in text.splitlines()]
         accesses: dict[int, list[Any]] = {}

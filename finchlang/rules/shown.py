@@ -4,8 +4,10 @@ functions tell of, subtensors by their tensor's name, literals plainly; and what
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from types import MethodType
 from typing import Any
 
 from finchlang.host.interface import Host
@@ -172,10 +174,48 @@ class LookingHost(ResidualHost):
         body(values, cells)
 
 
+#: the hosts that look now, if any
+_looking: list[LookingHost] = []
+
+
+class _Shielded:
+    """While looplets are looked at nothing is done on the host, also by those of their functions that
+    have kept it from when they were made."""
+
+    def __init__(self, host: Host):
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_looking[-1] if _looking else self._host, name)
+
+
+def shielded(host: Host) -> Any:
+    """A host for rules that tell of their steps."""
+    return _Shielded(host)
+
+
 @lru_cache(512)
 def part_of(looplet: Looplet, i: Expr) -> Part:
     """A looplet with its parts, those of coordinate i where there is one for each."""
-    return _part(looplet, LookingHost(), i)
+    _looking.append(LookingHost())
+    try:
+        return _part(looplet, _looking[-1], i)
+    finally:
+        _looking.pop()
+
+
+def _apart(steps: Steps) -> Steps:
+    """Steps whose functions take notes for each other, with notes of their own."""
+    owner = getattr(steps.stride, "__self__", None)
+    if owner is None:
+        return steps
+    other, own = copy(owner), {}
+    for name in ("stride", "body"):
+        function = getattr(steps, name)
+        if getattr(function, "__self__", None) is owner:
+            own[name] = MethodType(function.__func__, other)
+    changes: dict[str, Any] = own
+    return replace(steps, **changes)
 
 
 def _part(node: Any, host: LookingHost, i: Expr) -> Part:
@@ -216,6 +256,7 @@ def _part(node: Any, host: LookingHost, i: Expr) -> Part:
             return Part("acceptrun", parts=(given(lambda host: accept(host, i, i)),))
         case Steps():
             kind = "blocks" if isinstance(node, Blocks) else type(node).__name__.lower()
+            node = _apart(node)
             stride = _plain(node.stride(host))
             seeks = node.seek is not None
             return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)

@@ -23,6 +23,7 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, Rule, State, Tracer
+from finchlang.rules.shown import shielded
 from finchlang.rules.spaces import with_spaces, wrong_fills
 from finchlang.rules.table import rules
 from finchlang.run.arguments import (
@@ -72,10 +73,6 @@ _NO_STEPS: Counter[str] = Counter()
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
 KERNELS = 8
-
-
-def _same(rule: Rule) -> Rule:
-    return rule
 
 
 class Kernel:
@@ -138,9 +135,10 @@ class Kernel:
         return list(stages(self.source, Context(dict(self.formats), *choices)))
 
     def run_rules(
-        self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = _same
+        self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> None:
         """Run the rules on the program, over the memory of its tensors, each as `noted` has it."""
+        host = host if tracer is None else shielded(host)
         for bound in self.bounds:
             bound.enter(host)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
