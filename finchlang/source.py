@@ -131,10 +131,12 @@ class FinchError(Exception):
         """The calls, each with its place; of many the first three and the last."""
         shown = []
         for name, span in self.calls if len(self.calls) < 6 else [*self.calls[:3], self.calls[-1]]:
-            is_near = span is None or self.span is None or span.source == self.span.source
-            place = f"{span.line}:{span.column}" if span is not None else "a place unknown"
-            name_of_file = "" if span is None or is_near else f"{span.source.name}:"
-            shown.append(f"in `{name}` called at {name_of_file}{place}")
+            if span is None:  # from Python
+                shown.append(f"in `{name}`")
+                continue
+            is_near = self.span is None or span.source == self.span.source
+            file = "" if is_near else f"{span.source.name}:"
+            shown.append(f"in `{name}` called at {file}{span.line}:{span.column}")
         if len(shown) < len(self.calls):
             shown.insert(3, f"in {len(self.calls) - len(shown)} more calls")
         return ", ".join(shown)

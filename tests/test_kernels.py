@@ -223,3 +223,10 @@ def test_programs_that_use_us_are_typed(tmp_path: Path, pytestconfig: pytest.Con
     )
     found = [line.split(": error:")[0] for line in done.stdout.splitlines() if ": error:" in line]
     assert found == ["wrong.py:5", "wrong.py:6", "wrong.py:7"], done.stdout
+
+
+def test_a_function_called_from_python_has_no_place_that_it_is_called_at() -> None:
+    half = kernel("function half(a)\n    return a[1] / a[2]\nend")
+    with pytest.raises(FinchError) as error:
+        half([1.0])
+    assert error.value.render().split("\n")[-1:] == ["in `half`"]
