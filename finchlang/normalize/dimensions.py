@@ -34,7 +34,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.text.print import pretty
-from finchlang.walk import replace, walk
+from finchlang.walk import map_children, replace, walk
 
 _FIRST = Extent(ONE, ONE)
 Parts = tuple[Extent, ...]
@@ -164,13 +164,21 @@ class Facts:
         self, dimension: Dimension, index: Index, found: tuple[str, int, Node] | Extent
     ) -> None:
         if isinstance(found, Extent):
-            dimension.parts.append(replace(found, span=index.span))
+            dimension.parts.append(replace(self.of_stored(found), span=index.span))
             return
         name, mode, shift = found
         if declared := self.current.get(name):
             dimension.links.append((declared, mode, shift, index.span))
         else:
             dimension.parts.append(shifted(size_extent(name, mode + 1, index.span), shift))
+
+    def of_stored(self, node: Node) -> Any:
+        """An extent with the sizes of what is stored first as they are declared, before that."""
+        if isinstance(node, Call) and is_call(node, "size"):
+            name, mode = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
+            known = self.current[name].user[mode - 1] if name in self.context.workspaces else None
+            return node if known is None else known.parts[0].stop
+        return map_children(self.of_stored, node)
 
     def update(self, target: Access) -> None:
         name = root(target.tensor)

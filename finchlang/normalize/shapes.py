@@ -36,12 +36,12 @@ from finchlang.normalize.shifts import (
     times,
     total,
 )
+from finchlang.normalize.stored import Stores, sized
 from finchlang.normalize.terms import (
     Joined,
     Leaf,
     Part,
     Term,
-    Terms,
     Wrapped,
     inner_terms,
     moved,
@@ -69,7 +69,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.tensors.element import typed_literal
-from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.level import Swizzled
 from finchlang.text.print import pretty
 from finchlang.types import Bool, Type, promote
 from finchlang.walk import block, map_children, mentions, replace, walk
@@ -94,17 +94,14 @@ def has_shapes(program: Node) -> bool:
 Bindings = dict[str, Term]
 
 
-class _Shapes(Terms):
+class _Shapes(Stores):
     def __init__(self, context: Context):
-        Terms.__init__(self)
-        self.context = context
+        Stores.__init__(self, context)
         self.formulas: dict[str, Formula] = {}
-        self.types: dict[str, Level | Type | None] = {
+        self.types |= {
             name: known.level if isinstance(known, Swizzled) else known
             for name, known in context.formats.items()
         }
-        self.checks: list[tuple[Node, Node]] = []  # extents that must be the same
-        self.dims: dict[str, tuple[Node, ...]] = {}  # of declared tensors, as they are written
         self.dropped: list[tuple[Node, Term]] = []  # what is broadcast around an expression
 
     def leaf(self, node: Variable) -> Shaped:
@@ -123,6 +120,8 @@ class _Shapes(Terms):
         match node:
             case Block(statements):
                 return self.block(statements, bound, node.span)
+            case Loop() if not self.is_inside:
+                return self.outermost(node, bound)
             case Loop(index, extent, body):
                 if found := self.collapsed(node, bound):
                     return self.statement(self.two_loops(node, found, bound), bound)
@@ -153,7 +152,7 @@ class _Shapes(Terms):
         for s in statements:
             outer, self.checks = self.checks, []
             new = self.statement(s, bound)
-            here = [pair for pair in self.checks if declared & _sized(pair)]
+            here = [pair for pair in self.checks if declared & sized(pair)]
             self.checks = outer + [pair for pair in self.checks if pair not in here]
             done.append(self.checked(new, here))
         whole = block(*done)
@@ -274,7 +273,7 @@ class _Shapes(Terms):
             return self.expression(setting, bound) if bound else setting
 
         reader = Reader(self.leaf, settled, settled, self.agree)
-        return replace(node, tensor=reader.shaped(node.tensor).node)
+        return replace(node, tensor=self.with_stored(reader.shaped(node.tensor).node))
 
     def terms(self, access: Access, bound: Bindings) -> list[Term]:
         return [
@@ -442,9 +441,3 @@ def _needed(node: Node) -> set[str]:
     if row is None or row.lazy_missing:
         return set()
     return {name for arg in node.args for name in _needed(arg)}  # type: ignore[attr-defined]
-
-
-def _sized(pair: tuple[Node, Node]) -> set[str]:
-    """The tensors whose sizes are in two extents."""
-    nodes = [n for extent in pair for n in walk(extent)]
-    return {n.args[0].name for n in nodes if is_call(n, "size")}  # type: ignore[attr-defined]

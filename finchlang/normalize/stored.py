@@ -1,0 +1,252 @@
+"""Concatenations that are stored before a loop in which their cases multiply: where the parts of several
+meet, or where the index of a mode is computed, so that the loop cannot be cut where a part ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from typing import Any
+
+from finchlang.normalize.context import (
+    INIT,
+    ONE,
+    PROTOCOLS,
+    Context,
+    is_call,
+    mask_name,
+    mask_sizes,
+    place,
+)
+from finchlang.normalize.shaped import Shaped
+from finchlang.normalize.shifts import own_accesses
+from finchlang.normalize.terms import Terms
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Declare,
+    Define,
+    Dimensionless,
+    Extent,
+    Formula,
+    Index,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    Variable,
+)
+from finchlang.tensors.element import Element, typed_literal
+from finchlang.tensors.level import Level
+from finchlang.tensors.workspace import Workspace
+from finchlang.types import Type
+from finchlang.walk import block, map_children, walk
+
+#: with more cases than this a loop takes longer to stage than it takes to store what has them
+MANY = 16
+#: how many times as many cases each part more makes where the index is computed, by what computes it
+_COMPUTED = {"collapse": 3, "window": 3, "split": 6}
+_SHIFTED = ("+", "-", "~", *PROTOCOLS)
+
+
+class Stores(Terms):
+    """What the pass that takes operators apart (`shapes`) stores before it does so."""
+
+    def __init__(self, context: Context) -> None:
+        Terms.__init__(self)
+        self.context = context
+        self.types: dict[str, Level | Type | None] = {}
+        self.dims: dict[str, tuple[Node, ...]] = {}  # of declared tensors, as they are written
+        self.checks: list[tuple[Node, Node]] = []  # extents that must be the same
+        self.stored: dict[Node, Variable] = {}
+        self.is_inside = False  # of a loop
+
+    def statement(self, node: Node, bound: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def expression(self, node: Node, bound: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def type(self, node: Node) -> Type | None:
+        raise NotImplementedError
+
+    def with_primitives(self, node: Access, bound: dict[str, Any]) -> Access:
+        raise NotImplementedError
+
+    def checked(self, node: Node, pairs: list[tuple[Node, Node]]) -> Node:
+        raise NotImplementedError
+
+    def outermost(self, loop: Loop, bound: dict[str, Any]) -> Node:
+        """A loop that no other is around, behind what is stored for it."""
+        self.is_inside = True
+        made = [s for node in self.to_store(loop) for s in self.store(node, bound)]
+        result = self.statement(loop, bound)
+        self.is_inside = False
+        names = {variable.name for variable in self.stored.values()}
+        here = [pair for pair in self.checks if sized(pair) & names]
+        self.checks = [pair for pair in self.checks if pair not in here]
+        self.stored.clear()
+        return block(*made, self.checked(result, here))
+
+    def with_stored(self, node: Node) -> Any:
+        """A tensor with what has been stored in the places of concatenations."""
+        if node in self.stored:
+            return self.stored[node]
+        return map_children(self.with_stored, node) if self.stored else node
+
+    # ------------------------------------------------------------------ what is stored
+
+    def to_store(self, loop: Loop) -> Iterator[Call]:
+        """The concatenations to be stored, one after the other, each with those before it stored."""
+        nodes = list(walk(loop))
+        if not self.context.insert_workspaces or any(isinstance(n, Formula) for n in nodes):
+            return
+        bound = {n.index.name for n in nodes if isinstance(n, Loop)}
+        bound |= {n.variable.name for n in nodes if isinstance(n, Define)}
+        bound |= {n.tensor.name for n in nodes if isinstance(n, Declare)}
+        targets = [_names(n.target.tensor) for n in nodes if isinstance(n, Assign)]
+        bound |= set().union(*targets) & self.types.keys()
+        for accesses in _statements(loop):
+            yield from self.too_many(accesses, bound)
+
+    def too_many(self, accesses: list[Access], bound: set[str]) -> Iterator[Call]:
+        """The concatenations to be stored, for there not to be too many cases in a statement, if they
+        depend on nothing that the loop binds or writes; first those in others."""
+        while True:
+            plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
+            found = [j for access in plain for j in _joined(access)]
+            if prod(j.cases for j in found) <= MANY:
+                return
+            if len(found) == 1 and found[0].is_cut:  # as many cases as parts
+                found = list(found[0].within())
+            free = [j for j in found if bound.isdisjoint(_names(j.node))]
+            if not free:
+                return
+            most = max(free, key=lambda j: j.cases)
+            order = _order(most.node, self.context)
+            indices = tuple(Index(f"mode {k + 1}") for k in range(order))
+            yield from self.too_many([Access(most.node, indices)], bound)
+            shown = f"the concatenation at {place(most.access.span)} is stored first"
+            why = f"with what is around and beside it there are more than {MANY} cases"
+            self.context.decide("shapes", f"{shown}: {why}")
+            yield self.with_stored(most.node)
+
+    def store(self, node: Call, bound: dict[str, Any]) -> Iterator[Node]:
+        """The statements that store a concatenation, which goes by the name of what it is stored in
+        from here on."""
+        context, span, order = self.context, node.span, _order(node, self.context)
+        variable = Variable(context.fresh("joined"), span=span)
+        indices = tuple(Index(context.fresh("ijklmnpq"[k % 8]), span=span) for k in range(order))
+        element = Access(node, indices, span=span)
+        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        type = self.type(self.expression(element, {}))
+        self.claims, self.checks = claims, checks
+        assert type is not None
+        known = [level for name in _names(node) if isinstance(level := self.types.get(name), Level)]
+        fills = {level.fill.value for level in known}
+        fill = typed_literal(type.wrap(fills.pop() if len(fills) == 1 else 0), type)
+        level = Workspace(Element(fill), number=order)
+        name = variable.name
+        context.formats[name] = context.workspaces[name] = self.types[name] = level
+        sizes = [Shaped(node, order).size(k + 1) for k in range(order)]
+        self.dims[name] = tuple(Extent(ONE, size, span=span) for size in sizes)
+        target = Access(variable, indices, span=span)
+        body: Node = Assign(target, Variable(INIT), element, span=span)
+        for index in indices:
+            body = Loop(index, Dimensionless(), body, span=span)
+        yield Declare(variable, fill, self.dims[name], span=span)
+        yield self.statement(body, bound)
+        self.stored[node] = variable
+
+
+# --------------------------------------------------------------------------- how many cases there are
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A concatenation in an access, which is not within another, and in how many cases it comes apart:
+    if it `is_cut`, those of its parts."""
+
+    node: Call
+    cases: int
+    is_cut: bool
+    access: Access
+
+    def within(self) -> Iterator[_Joined]:
+        """Those that its parts are made of; parts that are concatenations are as good as their parts."""
+        for part in self.node.args[1:]:
+            for found in _joined(self.access, part):
+                yield from found.within() if found.node is part else [found]
+
+
+def _joined(access: Access, tensor: Node | None = None, factor: int = 0) -> Iterator[_Joined]:
+    """The concatenations in an access, or in the tensor of one."""
+    if tensor is None:
+        tensor, names = access.tensor, [i for i in access.indices if isinstance(i, Index)]
+        is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
+        factor = 0 if is_plain else _COMPUTED["window"]
+    if isinstance(tensor, Formula):
+        for inner in own_accesses(tensor.value):
+            yield from _joined(inner, inner.tensor, factor)
+    elif isinstance(tensor, Call) and is_call(tensor, "concat"):
+        parts = [(part, list(_joined(access, part))) for part in tensor.args[1:]]
+        count = sum(prod(j.cases for j in found) for _, found in parts)
+        is_nested = any(j.node is not part for part, found in parts for j in found)
+        cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
+        yield _Joined(tensor, cases, not factor, access)
+    elif isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+        is_computed = not is_call(tensor, "window") or any(
+            isinstance(s, Extent) and s.step not in (None, ONE) for s in tensor.args[1:]
+        )
+        own = _COMPUTED.get(tensor.op.name, 0) if is_computed else 0  # type: ignore[attr-defined]
+        yield from _joined(access, tensor.args[0], max(own, factor))
+
+
+def _is_shifted(index: Node) -> bool:
+    """Whether an index is that of a loop, moved."""
+    if isinstance(index, Call) and (isinstance(index.op, Extent) or is_call(index, *_SHIFTED)):
+        return all(map(_is_shifted, index.args))
+    return isinstance(index, (Index, Literal, Variable))
+
+
+def _statements(node: Node) -> list[list[Access]]:
+    """The accesses of statements that meet in one loop."""
+    match node:
+        case Assign(target, _, value):
+            return [[target, *own_accesses(value)]]
+        case Loop(_, _, body):
+            return _statements(body)
+        case Sieve(head, body) | Define(_, head, body):
+            return [[*own_accesses(head), *accesses] for accesses in _statements(body)]
+        case Block(statements):
+            loops = [s for s in statements if isinstance(s, Loop)]
+            others = [a for s in statements if s not in loops for a in _statements(s)]
+            return [list(chain(*others)), *(a for loop in loops for a in _statements(loop))]
+    return []
+
+
+def _names(node: Node) -> set[str]:
+    return {n.name for n in walk(node) if isinstance(n, (Index, Variable))}
+
+
+def _order(node: Node, context: Context) -> int:
+    """How many modes a tensor has that is made by few operators."""
+    if isinstance(node, Variable):
+        return context.level(node.name).order
+    if isinstance(node, Formula):
+        return len(node.indices)
+    if not isinstance(node, Call) or mask_name(node):
+        return len(mask_sizes(node))
+    if is_call(node, "concat"):
+        return _order(node.args[1], context)
+    more = {"collapse": -1, "split": 1, "broadcast": 1, "toeplitz": 1}
+    return _order(node.args[0], context) + more.get(node.op.name, 0)  # type: ignore[attr-defined]
+
+
+def sized(pair: tuple[Node, Node]) -> set[str]:
+    """The tensors whose sizes are in two extents."""
+    nodes = [n for extent in pair for n in walk(extent)]
+    return {n.args[0].name for n in nodes if is_call(n, "size")}  # type: ignore[attr-defined]
