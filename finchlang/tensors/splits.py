@@ -144,9 +144,10 @@ class Split(TensorLike):
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if self.order > self.divided + 1:
             return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
-        size, whole = self._size(), self._whole()
+        own, whole = self._size(), self._whole()
+        size = own
         if len(self.call.args) > 3:  # their product has been compared with the size
-            size = op("max", size, ONE)
+            size = op("max", own, ONE)
         else:
             _check_split(host, whole, size, self.call)
 
@@ -155,7 +156,7 @@ class Split(TensorLike):
 
         def block(make: Looplets) -> Node:
             names = tuple(placeholders(self.call))
-            return Nest(self.body, self.order - 1, size, make, names).call()
+            return Nest(self.body, self.order - 1, own, make, names).call()
 
         projection = Projection(size, looplets, block)
         if mode == UPDATE:
