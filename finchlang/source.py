@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from unicodedata import east_asian_width
 
@@ -83,7 +84,8 @@ class FinchError(Exception):
 
     `kind` is one of ERROR_KINDS; `span` may be None where no text is at fault (a file that is
     not there); `hint` is a suggestion or None. `calls` are those of the script's functions that led
-    there, the innermost first: the name, and where it was called.
+    there, the innermost first: the name, and where it was called. `others` are the errors that were
+    found beside it.
     """
 
     def __init__(self, kind: str, message: str, span: Span | None = None, hint: str | None = None):
@@ -94,6 +96,7 @@ class FinchError(Exception):
         self.span = span
         self.hint = hint
         self.calls: list[tuple[str, Span | None]] = []
+        self.others: tuple[FinchError, ...] = ()
 
     def __str__(self) -> str:
         return self.render()
@@ -153,6 +156,14 @@ def _width(text: str) -> int:
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(c) in "WF")
         for c in text
     )
+
+
+def together(errors: Iterable[FinchError]) -> FinchError:
+    """The first of some errors by their places, which has the others; one for each place."""
+    found = {(e.span.line, e.span.column) if e.span else (0, 0): e for e in reversed([*errors])}
+    first, *others = [found[place] for place in sorted(found)]
+    first.others = tuple(others)
+    return first
 
 
 class Bug(Exception):

@@ -20,6 +20,7 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.walk import walk
 
 from .fit import described
+from .report import all_of
 
 #: how much memory a script may take for this, in bytes
 MOST = 4 << 30
@@ -98,8 +99,8 @@ def look_at(text: str, name: str) -> dict[str, Any]:
     try:
         session.run(text, name)
     except FinchError as error:
-        glance.faults.append(error)
-    faults = {(str(f), f.span and (f.span.line, f.span.column)): f for f in glance.faults}
+        glance.faults += all_of(error)
+    faults = {(f.span.line, f.span.column) if f.span else str(f): f for f in glance.faults}
     names = {n: session[n] for n in session.names() if n != "ARGS"}
     return {
         "faults": [_fault(fault, name) for fault in faults.values()],

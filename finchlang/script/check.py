@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
+from finchlang.normalize.context import RESERVED
 from finchlang.script.builtins import BUILTINS
-from finchlang.script.callables import FinchFunction
+from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.script.environment import Environment, Scope, assigned_names
 from finchlang.script.evaluate import Evaluator, RunKernel
-from finchlang.script.evaluate_expressions import Closure
-from finchlang.source import FinchError, Span
-from finchlang.syntax import NOTHING, KernelNode, Macro, Node, Script, Variable
+from finchlang.script.evaluate_expressions import Closure, unknown_name
+from finchlang.source import FinchError, Span, together
+from finchlang.syntax import (
+    MODES,
+    NOTHING,
+    Annotated,
+    Define,
+    Index,
+    KernelNode,
+    Let,
+    Macro,
+    Node,
+    Script,
+    Variable,
+)
+from finchlang.tensors.policies import POLICIES
 from finchlang.walk import children, walk
 
 
@@ -28,6 +43,8 @@ class Checker(Evaluator):
         self._look_over = run_kernel
         self._lost: set[str] = set()  # names whose values are not known
         self._fault: FinchError | None = None
+        self._whole: Node | None = None  # the script whose statements are gone through
+        self._faults: list[FinchError] = []  # one for each of its statements that has one
         self._kernels: dict[int, KernelNode] = {}
         self._checked: set[int] = set()
 
@@ -37,8 +54,23 @@ class Checker(Evaluator):
         return tuple(k.span for key, k in self._kernels.items() if key not in self._checked)
 
     def evaluate(self, script: Node, environment: Environment) -> Any:
+        """Go through a script. Raises the first of its faults, with the others in `others`."""
         self._kernels.update((id(kernel), kernel) for kernel in _kernels(script))
-        return super().evaluate(script, environment)
+        outer = self._whole, self._faults
+        self._whole, self._faults = script, []
+        result = None
+        try:
+            result = super().evaluate(script, environment)
+        except FinchError as error:
+            if error.kind == "interrupted":
+                raise
+            self._faults.append(error)
+        finally:
+            faults = [*self._faults, *unbound_names(script, environment)]
+            self._whole, self._faults = outer
+        if faults:
+            raise together(faults)
+        return result
 
     def _pass_over(self, kernel: KernelNode, environment: Environment) -> Any:
         if self._lost & _names(kernel.program, environment):
@@ -52,6 +84,7 @@ class Checker(Evaluator):
 
     def script(self, node: Script, scope: Scope) -> Closure:
         statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))
+        is_whole = node is self._whole
 
         def run(env: Environment) -> Any:
             result = None
@@ -61,8 +94,11 @@ class Checker(Evaluator):
                     if self._lost:
                         self._lost -= assigned_names(written)
                 except FinchError as error:
-                    if error is self._fault or error.kind == "interrupted" or not self._checked:
+                    is_sure = error is self._fault or not self._checked
+                    if error.kind == "interrupted" or (is_sure and not is_whole):
                         raise
+                    if is_sure and not self._lost & _names(written, env):
+                        self._faults.append(error.at(written.span))
                     self._lost |= assigned_names(written)
             return result
 
@@ -82,6 +118,41 @@ class Checker(Evaluator):
         if function is BUILTINS["fwrite"]:
             return NOTHING
         return super().apply(function, args, keywords, span)
+
+
+def unbound_names(script: Node, environment: Environment) -> list[FinchError]:
+    """Errors "unknown name" for the names that nothing in a script binds, where each is first used: also
+    in functions and branches that do not run. None if files are included, which may bind any."""
+    bound = {*PREDEFINED, *RESERVED, *MODES, *POLICIES, "_", *environment.names()}
+    uses: dict[str, Variable] = {}
+    left = [script]
+    while left:
+        node = left.pop()
+        if isinstance(node, Annotated):
+            node = node.program
+        if isinstance(node, Variable):
+            uses.setdefault(node.name, node)
+            continue
+        bound |= _strings([getattr(node, part.name) for part in fields(node) if part.name != "op"])
+        if isinstance(node, Let):
+            bound |= {target.name for target in node.targets if isinstance(target, Variable)}
+        elif isinstance(node, Index):
+            bound.add(node.name)
+        elif isinstance(node, Define):
+            bound.add(node.variable.name)
+        if not (isinstance(node, Macro) and node.name in ("properties", "case", "iterate")):
+            left += reversed(children(node))
+    if "include" in uses:
+        return []
+    wrong = [node for name, node in uses.items() if name not in bound and name.isidentifier()]
+    return [unknown_name(node.name, node.span, bound) for node in wrong]
+
+
+def _strings(values: list[Any]) -> set[str]:
+    """The strings among the parts of a node, and in tuples there: what it binds is named by one."""
+    found = {value for value in values if isinstance(value, str)}
+    inner = [value for value in values if isinstance(value, tuple)]
+    return found | {part for value in inner for part in value if isinstance(part, str)}
 
 
 def _names(program: Node, environment: Environment) -> set[str]:

@@ -209,6 +209,11 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
     if name[0] == ".":
         hint = f"write `@array C = A {name} B`"
         return FinchError("syntax", f"`{name}` stands in `@array` only", span, hint)
-    close = difflib.get_close_matches(name, {*env.names(), *PREDEFINED}, 1)
+    return unknown_name(name, span, {*env.names(), *PREDEFINED})
+
+
+def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
+    """The error for a name that is none of those `known`."""
+    close = difflib.get_close_matches(name, known, 1)
     guess = f"did you mean {close[0]}?" if close else None
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))

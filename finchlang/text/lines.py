@@ -28,6 +28,8 @@ BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION"}
 NO_SEPARATOR_BEFORE = {"END", "ELSE", "ELSEIF", "RPAR", "RBRACK", "RCURLY"}
 # fmt: on
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
+#: how a message ends of what closes something that was not opened
+STRAY = ("closes nothing", "belongs to no `if`")
 
 
 class Fault(Exception):
@@ -164,7 +166,7 @@ class Pass:
             opener = frames[-1].opener
             if opener is None or opener not in BRACKETS:
                 if not any(f.opener is not None and f.opener in BRACKETS for f in frames):
-                    raise Fault(f"this `{token}` closes nothing", token)
+                    raise Fault(f"this `{token}` {STRAY[0]}", token)
                 self._unclosed(opener)
             elif BRACKETS[opener] != token:
                 raise Fault(f"`{opener}` is closed by `{BRACKETS[opener]}`, not `{token}`", token)
@@ -176,7 +178,7 @@ class Pass:
             if opener is None or opener.type != "IF":
                 if any(f.opener is not None and f.opener.type == "IF" for f in frames):
                     self._unclosed(opener)
-                raise Fault(f"this `{token}` belongs to no `if`", token)
+                raise Fault(f"this `{token}` {STRAY[1]}", token)
             if frames[-1].kind == "else":
                 raise Fault(f"this `{token}` comes after the `else`", token)
             frames[-1].kind = "block" if kind == "ELSEIF" else "else"
@@ -185,7 +187,7 @@ class Pass:
         frame = self.frames[-1]
         if frame.kind == "file":
             raise Fault(
-                "this `end` closes nothing", token, "one `end` closes all of `for j = _, i = _`"
+                f"this `end` {STRAY[0]}", token, "one `end` closes all of `for j = _, i = _`"
             )
         if frame.kind == "[":
             raise Fault("`end` is not an index here", token, "give the size, as in `x[length(x)]`")
