@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pygments.lexer import words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String
 
 from finchlang.repl.look import OPENERS, FinchLexer
+from finchlang.text.terminals import terminals
 
 HERE = Path(__file__).parent
 
@@ -75,9 +77,29 @@ def language_configuration() -> dict[str, Any]:
     }
 
 
+#: terminals that `grammar.js` writes its own way
+OWN = ("NAME", "STRING", "MACRO", "COMMENT", "NEWLINE", "BLANKS")
+LOOKAHEAD = re.compile(r"\(\?[!=](?:[^()]|\\.)*\)|\\b")
+
+
+def tree_sitter_terminals() -> dict[str, Any]:
+    """The terminals as `grammar.js` takes them, which cannot look at the text after a word."""
+    found: dict[str, Any] = {}
+    for name, regex in terminals().items():
+        parts = re.split(r"(?<!\\)\|", LOOKAHEAD.sub("", regex))
+        plain = [re.sub(r"\\(.)", r"\1", part) for part in parts]
+        if list(map(re.escape, plain)) == parts:
+            found[name] = {"words": plain}
+        elif name not in OWN:
+            pattern = LOOKAHEAD.sub("", regex).replace("\\/", "/")
+            found[name] = {"pattern": pattern, "priority": int(name != "NUMBER")}
+    return found
+
+
 FILES = {
     "vscode/finch.tmLanguage.json": text_mate,
     "vscode/language-configuration.json": language_configuration,
+    "tree-sitter-finch/terminals.json": tree_sitter_terminals,
 }
 
 

@@ -74,6 +74,20 @@ def test_pygments_finds_the_lexer() -> None:
     assert alias in FinchLexer.aliases and "*.finch" in FinchLexer.filenames
 
 
+def test_tree_sitter_has_the_words_and_signs_of_the_grammar() -> None:
+    """That it parses the programs is tried by hand, where there is a tree-sitter."""
+    folder = EDITORS / "tree-sitter-finch"
+    used = set(re.findall(r'T\("(\w+)"\)', (folder / "grammar.js").read_text("utf-8")))
+    layout = {*BRACKETS, "NEWLINE", "BLANKS"}  # and what is written there in its own way
+    assert used | layout | {"NAME", "STRING", "MACRO", "COMMENT"} == terminals().keys()
+    colours = (folder / "queries/highlights.scm").read_text("utf-8")
+    words = {*KEYWORDS, *(r for r in terminals().values() if re.match(r"@\w+$", r))}
+    assert words == {
+        w for w in words if f'"{w}"' in colours or f"({w})" in colours or f" {w}" in colours
+    }
+    assert {*re.findall(r'"(@?[a-z]+)"', colours)} <= words
+
+
 def test_the_extension_has_what_it_names() -> None:
     folder = EDITORS / "vscode"
     package = json.loads((folder / "package.json").read_text("utf-8"))
