@@ -38,7 +38,7 @@ class FinchLexer(RegexLexer):
             (words(KEYWORDS, prefix=r"\b", suffix=r"\b(?!!)"), Keyword),
             (words(CONSTANTS, prefix=r"\b", suffix=r"\b"), Keyword.Constant),
             (_any(["NUMBER"]), Number),
-            (r"[^\W\da-z_]\w*", Name.Class),  # Dense, SparseList, Float64: formats and types
+            (r"[A-Z]\w*", Name.Class),  # Dense, SparseList, Float64: formats and types
             (r"[^\W\d]\w*!*(?=\()", Name.Function),
             (_any(["NAME", "UNDERSCORE"]), Name),
             (_any(BRACKETS), Punctuation),
@@ -52,7 +52,7 @@ class FinchLexer(RegexLexer):
         ],
         "string": [
             (r'\\.|[^"\\$]+', String),
-            (r"\$\([^()]*\)|\$\w+|\$", String.Interpol),
+            (r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\$\w+|\$", String.Interpol),
             (r'"', String, "#pop"),
         ],
     }
