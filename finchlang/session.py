@@ -190,6 +190,8 @@ class Session:
 
     def run(self, text: str, name: str = INPUT) -> Any:
         """Run a script; gives the value of its last statement. Raises FinchError."""
+        if not isinstance(text, str):
+            raise FinchError("type", f"a script is a text, not a {type(text).__name__}")
         site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
         if site is not None:
             return self._call(site, self.environment)

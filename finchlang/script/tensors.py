@@ -19,7 +19,8 @@ from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.scalars import Scalar as ScalarLevel
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_whole
+from finchlang.tensors.stored import is_whole
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 
 #: how many random entries are made at a time

@@ -15,7 +15,8 @@ from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, dense_format
+from finchlang.tensors.stored import dense_format
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Int64, Type, foreign, type_of_dtype
 
 #: of a tensor as its modes are named

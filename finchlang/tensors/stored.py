@@ -9,9 +9,11 @@ import numpy as np
 
 from finchlang.protocols import ArrayMethods, late
 from finchlang.source import FinchError
+from finchlang.tensors.dense import Dense
+from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
-from finchlang.types import foreign
+from finchlang.types import foreign, type_of_dtype
 
 MAX_DIMENSION = 2**62
 EXAMPLE = 'Tensor("Dense(SparseList(Element(0.0)))", 3, 4)'
@@ -76,3 +78,23 @@ def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
         if not 0 <= size <= MAX_DIMENSION:
             raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
     return tuple(int(size) for size in shape)
+
+
+def is_whole(format: Level) -> bool:
+    """Whether tensors of a format are arrays of all their elements."""
+    *levels, leaf = format.levels()
+    return isinstance(leaf, Element) and all(isinstance(level, Dense) for level in levels)
+
+
+def dense_format(dtype: np.dtype, order: int) -> Level:
+    """The format of a NumPy array as it is: Dense in every mode, fill 0.
+
+    Raises FinchError "type" for what no tensor holds.
+    """
+    element = type_of_dtype(dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {dtype} have no element type here")
+    level: Level = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
+    for _ in range(order):
+        level = Dense(level)
+    return level

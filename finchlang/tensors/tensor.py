@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.packing import pack
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.stored import Stored, checked_shape, format_of
-from finchlang.types import type_of_dtype
+from finchlang.tensors.stored import Stored, checked_shape, dense_format, format_of, is_whole
 
 
 class Tensor(Stored):
@@ -42,6 +41,15 @@ class Tensor(Stored):
     memory: Memory
     #: memory that it had before, for a kernel that makes it anew
     back_buffer: Memory | None = None
+
+    @overload
+    def __init__(self, format: Level | str, /, *sizes: int) -> None: ...
+
+    @overload
+    def __init__(self, format: Level | str, array: Any, /) -> None: ...
+
+    @overload
+    def __init__(self, array: Any, /) -> None: ...
 
     def __init__(self, *given: Any):
         format, *shape = given or (None,)
@@ -417,23 +425,3 @@ def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int,
             pairs.append((names[last - part.modes] - 1, names[last - 1] - 1))
         last -= part.modes
     return tuple(pairs)
-
-
-def is_whole(format: Level) -> bool:
-    """Whether tensors of a format are arrays of all their elements."""
-    *levels, leaf = format.levels()
-    return isinstance(leaf, Element) and all(isinstance(level, Dense) for level in levels)
-
-
-def dense_format(dtype: np.dtype, order: int) -> Level:
-    """The format of a NumPy array as it is: Dense in every mode, fill 0.
-
-    Raises FinchError "type" for what no tensor holds.
-    """
-    element = type_of_dtype(dtype)
-    if element is None:
-        raise FinchError("type", f"arrays of {dtype} have no element type here")
-    level: Level = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
-    for _ in range(order):
-        level = Dense(level)
-    return level
