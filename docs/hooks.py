@@ -8,6 +8,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ def on_files(files: Files, config: Any) -> Files:
     """MkDocs asks for this once the files of `docs/` are found."""
     made: dict[str, str | bytes] = {name: (ROOT / name).read_text("utf-8") for name in COPIED}
     made |= {"operators.md": operators(), "errors.md": errors(), "api.md": api()}
-    made |= gallery()
+    made |= gallery() | lowerings()
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -33,7 +34,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
     def kept(found: re.Match[str]) -> str:
         path = found[2].partition("#")[0]
-        target = (Path(page.file.src_uri).parent / path).as_posix() if path else page.file.src_uri
+        target = normpath(Path(page.file.src_uri).parent / path) if path else page.file.src_uri
         is_there = "://" in path or not path or files.get_file_from_path(target) is not None
         return found[0] if is_there else found[1]
 
@@ -178,6 +179,20 @@ def gallery() -> dict[str, str | bytes]:
         program = "\n".join(line for line in text.split("\n") if not line.startswith("# "))
         lines += ["</div>", "", "```finch", program.strip(), "```"]
     return made | {"gallery.md": "\n".join(lines) + "\n"}
+
+
+def lowerings() -> dict[str, str | bytes]:
+    """Examples as pages to step through, which `howto/step.md` shows."""
+    from finchlang import Session
+    from finchlang.repl.explain_page import Page
+
+    made: dict[str, str | bytes] = {}
+    for name, rules in (("upper_triangle", "paper"), ("spmv", "all"), ("spgemm", "all")):
+        page = Page()
+        session = Session(rules=rules, output=lambda text: None, observer=page)
+        session.run_file(ROOT / f"examples/{name}.finch")
+        made[f"lowering/{name}.html"] = page.text(f"{name}.finch")
+    return made
 
 
 def drawn(value: Any) -> bytes:

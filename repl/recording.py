@@ -75,7 +75,6 @@ class Recording:
         span = self.event.source.span
         formats = self.event.compiled.formats.items()
         return {
-            "name": self.source.name,
             "source": self.source.text.split("\n"),
             "place": None if span is None else [span.line, span.end_line],
             "formats": [[name, str(format)] for name, format in formats],
