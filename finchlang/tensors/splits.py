@@ -148,6 +148,8 @@ class Split(TensorLike):
         size = own
         if len(self.call.args) > 3:  # their product has been compared with the size
             size = op("max", own, ONE)
+            if mode != UPDATE and size is not own:  # blocks of size 0 are as many
+                whole = op("max", whole, self.evaluate(self.call.args[3]))
         else:
             _check_split(host, whole, size, self.call)
 
