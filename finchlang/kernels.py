@@ -92,7 +92,7 @@ class Kernel(Generic[P, R]):
 
     def _taken(self, position: int, value: Any) -> Any:
         try:
-            return from_python(from_callable(value))
+            return from_python(from_callable(value), self._names[position])
         except FinchError as error:
             message = f"`{self._names[position]}` of {self.__name__}: {error.message}"
             raise FinchError(error.kind, message, error.span, error.hint) from None

@@ -177,7 +177,7 @@ class Session:
         of numbers become arrays, None becomes `nothing`, and functions of Python and NumPy are
         operators. Raises FinchError, of kind "syntax" for what is no name."""
         check_name(name)
-        self.environment.set(name, from_python(from_callable(value)))
+        self.environment.set(name, from_python(from_callable(value), name))
 
     def __contains__(self, name: str) -> bool:
         return self.environment.has(name)

@@ -186,6 +186,7 @@ def plus(a: float, b: float) -> float:
 def main(session: Session) -> float:
     A = Tensor("Dense(SparseList(Element(0.0)))", np.eye(3))
     assert_type(scaled(A, c=3.0), Tensor)
+    assert_type(plus(1.0, 2.0), float)
     sizes: tuple[int, ...] = (A.ndim, A.nnz, A.size, A.nbytes, *A.shape)
     f = finchlang.kernel("g(x) = 2x")
     session["A"] = A[1:, 0]

@@ -55,6 +55,12 @@ def test_tensors_are_made_of_arrays(array: Any) -> None:
     assert np.array_equal(Tensor(array).to_numpy(), VALUES)  # in the array's own format
 
 
+def test_hints_have_the_name_that_was_bound() -> None:
+    with pytest.raises(FinchError) as caught:
+        Session()["prices"] = named("polars.frame", "DataFrame", to_numpy=0)
+    assert caught.value.hint == "`prices.to_numpy()`"
+
+
 def named(module: str, name: str, **attributes: Any) -> Any:
     """An object of a class that another library might have."""
     return type(name, (), {"__module__": module, **attributes})()

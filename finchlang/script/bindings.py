@@ -12,7 +12,7 @@ from finchlang.script.tensors import construct_tensor
 from finchlang.script.values import is_number
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Call, Define, Let, Literal, Loop, Node, Variable
-from finchlang.tensors.adopted import as_tensor, is_pydata
+from finchlang.tensors.adopted import as_tensor, is_pydata, masked_entries
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.parse import parse_script
@@ -36,9 +36,9 @@ def check_name(name: Any) -> None:
         raise FinchError("syntax", f"{name!r} is no name")
 
 
-def from_python(value: Any) -> Any:
+def from_python(value: Any, name: str = "x") -> Any:
     """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays,
-    sparse arrays of PyData tensors of their own.
+    sparse arrays of PyData tensors of their own. It is called by this name in hints.
 
     Raises FinchError "dimension" for lists of different lengths in one, "type" for integers of more
     than 64 bits and for arrays of libraries that are not taken, "resource" for lists that are nested in
@@ -50,15 +50,17 @@ def from_python(value: Any) -> Any:
         raise FinchError("type", f"a name cannot be bound to {foreign(value)}")
     if type(value) is list:
         return _array(value)
-    if is_pydata(value) or isinstance(value, np.ma.MaskedArray):
+    if is_pydata(value):
         return as_tensor(value)
+    if isinstance(value, np.ma.MaskedArray):
+        raise masked_entries(name)
     library = type(value).__module__.partition(".")[0]
     if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
-        raise _refusal(value)
+        raise _refusal(value, name)
     dtype = getattr(value, "dtype", None) if library in ("numpy", "scipy") else None
     if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
-        hint = "`x.astype(float)` has one, if these are numbers"
+        hint = f"`{name}.astype(float)` has one, if these are numbers"
         raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
     if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
         hint = (
@@ -96,13 +98,15 @@ _WAYS = {
 }
 
 
-def _refusal(value: Any) -> FinchError:
+def _refusal(value: Any, name: str) -> FinchError:
     """The error for an array, or a table, of a library whose values are not taken."""
     kind = type(value)
-    name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-    call = next((f"x.{call}" for way, call in _WAYS.items() if hasattr(kind, way)), "np.asarray(x)")
-    message = f"an object {name} is not taken, an array of NumPy with its values is"
-    return FinchError("type", message, None, f"`{call}`")
+    calls = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(kind, way))
+    library = kind.__module__.partition(".")[0]
+    message = (
+        f"an object {library}.{kind.__name__} is not taken, an array of NumPy with its values is"
+    )
+    return FinchError("type", message, None, f"`{next(calls, f'np.asarray({name})')}`")
 
 
 def _array(values: list[Any]) -> Any:

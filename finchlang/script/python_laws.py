@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from finchlang.script.declarations import (
     OF_OPERATORS,
@@ -24,6 +24,16 @@ from finchlang.source import FinchError
 from finchlang.syntax import Call, Function, Literal, Node, Variable
 from finchlang.text.parse import parse_script
 from finchlang.types import foreign, type_of_value
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def operator(function: F, /, **laws: Any) -> F: ...
+
+
+@overload
+def operator(**laws: Any) -> Callable[[F], F]: ...
 
 
 def operator(function: Any = None, /, **laws: Any) -> Any:

@@ -38,15 +38,20 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     if hasattr(type(value), "materialized"):  # a view of scripts
         return value.materialized()
     if isinstance(value, np.ma.MaskedArray):
-        hint = "x.filled(0.0) gives the masked entries a value"
-        raise FinchError(
-            "type", "a masked array is no tensor: what is masked has no value", hint=hint
-        )
+        raise masked_entries("x")
     if isinstance(value, np.ndarray):
         return _from_array(value)
     if is_pydata(value):
         return _from_pydata(value)
     return _from_scipy(value) if is_scipy(value) else None
+
+
+def masked_entries(name: str) -> FinchError:
+    """The error for one of NumPy's masked arrays, of this name."""
+    message = "a masked array is no tensor: what is masked has no value"
+    return FinchError(
+        "type", message, None, f"`{name}.filled(0.0)` gives the masked entries a value"
+    )
 
 
 def is_pydata(value: Any) -> bool:
