@@ -297,7 +297,7 @@ function show(page) {
       const name = sourceText(kernel(), kernel().places[place]), now = after || before;
       const was = before && before[4] >= 0 && (!after || before[4] !== after[4]) ? picture(kernel(), before, width) : "";
       const is = after && after[4] >= 0 ? picture(kernel(), after, width) : "";
-      const text = !after ? "is done" : is ? "" : after[1] === name ? "" : `is ${after[1]}`;
+      const text = !after ? (state.step.rule === "Access" ? "is read" : "is done") : is ? "" : after[1] === name ? "" : `is ${after[1]}`;
       return `<div class="acc ${lit.has(place) ? "hit" : ""}"><div class="head"><span class="was">${escaped(name)}</span><span class="is">${escaped(text)}</span></div>`
         + (was && lit.has(place) ? `<div class="old">${was}</div>${is ? '<div class="then">↓ becomes</div>' : ""}` : "") + is + "</div>";
     });

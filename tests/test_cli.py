@@ -15,6 +15,9 @@ import finchlang
 from finchlang import agreement, session
 from finchlang.agreement import SEMANTICS as ENGINES
 from finchlang.repl.__main__ import COMMANDS, main
+from finchlang.repl.conversation import Conversation
+from finchlang.repl.directives import obey
+from finchlang.repl.views import Watching
 from finchlang.rules.table import RULES
 from finchlang.source import Bug, FinchError
 from finchlang.text.parse import parse_script
@@ -351,6 +354,19 @@ def test_trace_shows_the_steps_that_are_asked_for(spmv: str, capsys) -> None:
     for wrong, told in (("--steps", "is not A:B"), ("--rule", "there is no rule `x`")):
         assert main(["trace", wrong, "x", spmv]) != 0
         assert told in capsys.readouterr().err
+
+
+def test_trace_at_the_prompt_takes_the_same_options(capsys) -> None:
+    conversation = Conversation(lambda own: session.Session(observer=Watching(own)))
+    conversation.run("s = Scalar(0); @finch for i = 1:3; s[] += i end", "<test>")
+    for options, steps in (("--steps 2:3", ["2", "3"]), ("--staged --rule Loop", ["3"])):
+        capsys.readouterr()
+        obey(conversation, f":trace {options}")
+        shown = capsys.readouterr().out
+        assert re.findall(r"^ *(\d+) [A-Z]\w+", shown, re.MULTILINE) == steps, shown
+    for wrong in ("--rule X", "--steps 1-2", "--kernels 2"):
+        with pytest.raises(FinchError):
+            obey(conversation, f":trace {wrong}")
 
 
 def test_trace_marks_what_changed(spmv: str, capsys) -> None:
