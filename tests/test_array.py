@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +172,19 @@ def test_products_of_a_row_and_a_column_major_matrix_are_sparse() -> None:
 def test_arrays_are_not_imported_with_the_package() -> None:
     program = "import sys, finchlang; assert 'finchlang.array' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_result_goes_with_the_last_reference_to_it() -> None:
+    """Its memory is then there for the next, without Python looking for cycles."""
+    tensor = Tensor.from_numpy(matrix(), CSC)
+    xp.compute(tensor + tensor)
+    gc.collect()
+    gc.disable()
+    try:
+        result = xp.compute(tensor + tensor)
+        assert isinstance(result, Tensor)
+        memory = weakref.ref(result.memory.arrays[-1])
+        del result
+        assert memory() is None
+    finally:
+        gc.enable()

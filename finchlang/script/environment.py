@@ -36,7 +36,7 @@ class Scope:
         """Where the value of `name` is kept, as a function of this scope's environment."""
         owner, scope, path = self.owner(name), self, "values"
         if owner.parent is None:
-            return attrgetter("outermost.values" if self.parent else path)
+            return attrgetter("outermost")
         while scope is not owner:
             assert scope.parent is not None
             scope, path = scope.parent, f"parent.{path}"
@@ -49,7 +49,8 @@ OUTERMOST = Scope()
 
 class Environment:
     """What the names of a scope are bound to while it runs, in the environment of the scope it is
-    in; the outermost one is that of a file or the prompt."""
+    in; the outermost one is that of a file or the prompt. (`outermost` are its values: what refers to
+    itself would be kept, with its values, until Python looks for such cycles.)"""
 
     __slots__ = ("outermost", "parent", "scope", "values")
 
@@ -60,8 +61,8 @@ class Environment:
         values: dict[str, Any] | None = None,
     ):
         self.scope, self.parent = scope, parent
-        self.outermost: Environment = self if parent is None else parent.outermost
         self.values: dict[str, Any] = {} if values is None else values
+        self.outermost: dict[str, Any] = self.values if parent is None else parent.outermost
 
     def owner(self, name: str) -> Environment:
         """The environment that `name` belongs to."""

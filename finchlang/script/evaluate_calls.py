@@ -104,7 +104,7 @@ class Calls(Expressions):
         else:
             return bound
         name = op.name
-        return lambda env: bound(env) if name in env.outermost.values else own(env)
+        return lambda env: bound(env) if name in env.outermost else own(env)
 
     def call_operator(
         self,
@@ -118,7 +118,7 @@ class Calls(Expressions):
         functions = plain_functions(op)
 
         def call(env: Environment) -> Any:
-            if name in env.outermost.values:
+            if name in env.outermost:
                 return bound(env)
             try:
                 args = [arg(env) for arg in arguments]
@@ -129,7 +129,7 @@ class Calls(Expressions):
                 raise
 
         def call_of_two(env: Environment) -> Any:
-            if name in env.outermost.values:
+            if name in env.outermost:
                 return bound(env)
             try:
                 a, b = left(env), right(env)
