@@ -18,7 +18,7 @@ from finchlang.script.bindings import from_python
 from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.script.environment import assigned_names
 from finchlang.script.python_functions import from_callable
-from finchlang.script.python_source import defined, parsed
+from finchlang.script.python_source import defined, file_called, parsed
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import (
@@ -210,7 +210,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     for name, node in _free(script).items():
         if name not in names:
             session[name] = _around(function, frame, name, node.span)
-    made = Kernel[..., Any](text, signature, _function(session, script, names), session)
+    called = _function(session, script, names, function.__name__)
+    made = Kernel[..., Any](text, signature, called, session)
     for name in ("__name__", "__qualname__", "__module__"):
         setattr(made, name, getattr(function, name))
     return made
@@ -228,9 +229,7 @@ def _around(function: FunctionType, frame: FrameType, name: str, span: Span | No
 def _source(text: str, file: str, lines: list[str], first: int | None, last: int | None) -> Source:
     """A text as it stands in a Python file, in these lines, with all that is before it as white space; one
     that does not stand there as it is has no place in the file."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    cell = shell.compile.format_code_name(file) if shell is not None else None
-    file = cell[1] if cell else file
+    file = file_called(file)
     whole, first = "".join(lines), first or 1
     at = whole.find(text, len("".join(lines[: first - 1])), len("".join(lines[:last])))
     if at < 0 and "\n" in text and whole.count(text) == 1:  # a constant
@@ -288,7 +287,9 @@ def _returning(script: Script) -> Script:
     return replace(script, statements=(*others, last))
 
 
-def _function(session: Session, script: Script, names: tuple[str, ...]) -> FinchFunction:
+def _function(
+    session: Session, script: Script, names: tuple[str, ...], name: str = "kernel"
+) -> FinchFunction:
     """A function of these parameters, in the names of a session, whose body the script is."""
-    node = Function("kernel", names, _returning(script), span=script.span)
+    node = Function(name, names, _returning(script), span=script.span)
     return session.function(node)

@@ -30,7 +30,7 @@ class Notebook:
     """A shell without a terminal: what cells give, print and say of errors."""
 
     def __init__(self) -> None:
-        self.shell = InteractiveShell()
+        self.shell = InteractiveShell.instance()
         self.names = self.shell.user_ns
         assert self.run("%load_ext finchlang") == (None, "")
 
@@ -43,6 +43,7 @@ class Notebook:
 @pytest.fixture(scope="module")
 def notebook() -> Iterator[Notebook]:
     made = Notebook()
+    made.run("import finchlang")
     made.names.update(A=Tensor("Dense(SparseList(Element(0.0)))", np.eye(3)), x=np.arange(3.0), n=1)
     yield made
     InteractiveShell.clear_instance()
@@ -104,6 +105,7 @@ def test_a_kernel_is_shown_by_its_name(notebook: Notebook) -> None:
         ("import numpy as np\nm = np.ma.array([1.0])\n", ""),
         ("%%finch\nsum(m)", ":2:5: type error: a masked array"),
         ("%finch nothing", "there is no command"),
+        ("@finchlang.operator\ndef bad(v): return v.foo", "]:2:20: type error"),
     ],
 )
 def test_errors_are_the_message_alone(notebook: Notebook, cell: str, said: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from functools import lru_cache, reduce
 from types import CodeType, FunctionType
 from typing import Any
@@ -60,6 +61,13 @@ def parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
+def file_called(file: str) -> str:
+    """What messages call a Python file: of a cell of IPython or a notebook, its number."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cell = shell.compile.format_code_name(file) if shell is not None else None
+    return cell[1] if cell else file
+
+
 class _Translation:
     """The source of a function; `names` are those here of the function's own, `free` the others."""
 
@@ -67,7 +75,7 @@ class _Translation:
         code = function.__code__
         self.name = code.co_name
         try:
-            self.file = inspect.getsourcefile(function) or code.co_filename
+            self.file = file_called(inspect.getsourcefile(function) or code.co_filename)
             self.text = "".join(inspect.findsource(function)[0])
             found = defined(parsed(self.text), code)
         except (OSError, TypeError, SyntaxError, IndexError):
