@@ -11,7 +11,7 @@ from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.ir import Const, Expr, Op, Var
 from finchlang.properties import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
-from finchlang.source import Bug, FinchError
+from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import (
     MODES,
     OF_TENSORS,
@@ -33,6 +33,7 @@ from finchlang.syntax import (
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.positioned import coordinate, entry, positions
+from finchlang.tensors.products import check_product
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.text.print import pretty
 from finchlang.types import Int64, UInt8
@@ -154,6 +155,8 @@ def evaluate_extent(
     """
     match node:
         case Extent(first, last):
+            for part in (first, last):
+                _check_products(part, state, node.span)
             return _bound(first, state, machine), _bound(last, state, machine), ()
         case Call(Variable("meet"), parts):
             (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
@@ -166,6 +169,17 @@ def evaluate_extent(
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
 
+def _check_products(node: Node, state: State, span: Span | None) -> None:
+    """What sizes are multiplied to in an extent is a size: it does not wrap around."""
+    for product in reversed([n for n in walk(node) if isinstance(n, Call) and n.op == TIMES]):
+        sizes = [evaluate(arg, state) for arg in product.args]
+        if all(s.type.is_integer for s in sizes):
+            before, *others = [cast(s, Int64) for s in sizes]
+            for size in others:
+                check_product(state.host, before, size, span)
+                before = op("mul", before, size)
+
+
 def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
     expr = state.host.let(evaluate(node, state, machine), "n")
     if not expr.type.is_integer:
@@ -176,6 +190,7 @@ def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
 
 
 _SHIFTS = Variable("+"), Variable("-")
+TIMES = Variable("*")
 
 
 def _origin(node: Node) -> str:

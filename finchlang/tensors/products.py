@@ -38,7 +38,7 @@ from finchlang.looplets import (
     set_end,
     shifted,
 )
-from finchlang.source import Bug, FinchError
+from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import Call, Literal, Node, Value
 from finchlang.tensors.level import UPDATE, TensorLike
 
@@ -104,7 +104,7 @@ class Collapse(TensorLike):
         if self.order > self.collapsed:
             return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
         inner, outer = self._sizes()
-        _check_product(host, inner, outer, self.call)
+        check_product(host, inner, outer, self.call.span)
         nest = set_end(self.body.unfurl(host, None, mode, protocol), outer)
 
         def within(host: Host, payload: Node) -> Node:
@@ -117,11 +117,11 @@ class Collapse(TensorLike):
         return product.of(nest)
 
 
-def _check_product(host: Host, inner: Expr, outer: Expr, call: Call) -> None:
+def check_product(host: Host, inner: Expr, outer: Expr, span: Span | None) -> None:
     """Fail if there are too many places to number them."""
     fits = compare("le", inner, op("idiv", const(LARGEST), op("max", outer, ONE)))
     message = "a mode of {} x {} places is more than 2^62"
-    fail_unless(host, fits, "dimension", message, (inner, outer), call.span)
+    fail_unless(host, fits, "dimension", message, (inner, outer), span)
 
 
 @dataclass(frozen=True)
