@@ -15,7 +15,9 @@ from finchlang.normalize.context import (
     mask_sizes,
     size_extent,
 )
+from finchlang.source import FinchError
 from finchlang.syntax import Access, Call, Extent, Formula, Index, Literal, Node, Variable
+from finchlang.tensors.products import LARGEST
 from finchlang.walk import children
 
 ZERO = Literal(0)
@@ -71,6 +73,9 @@ def times(a: Node, b: Node) -> Node:
     """a * b."""
     m, n = _whole(a), _whole(b)
     if m is not None and n is not None:
+        if m * n > LARGEST:
+            message = f"a mode of {m} x {n} places is more than 2^62"
+            raise FinchError("dimension", message, a.span or b.span)
         return Literal(m * n)
     return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
 
