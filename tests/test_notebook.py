@@ -40,8 +40,17 @@ class Notebook:
         return found.result, printed.stdout + printed.stderr
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """IPython and Jupyter keep what they keep here, and not at home."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        yield
+
+
 @pytest.fixture(scope="module")
-def notebook() -> Iterator[Notebook]:
+def notebook(_folders: None) -> Iterator[Notebook]:
     made = Notebook()
     made.run("import finchlang")
     made.names.update(A=Tensor("Dense(SparseList(Element(0.0)))", np.eye(3)), x=np.arange(3.0), n=1)
