@@ -91,8 +91,7 @@ def tree_sitter_terminals() -> dict[str, Any]:
         if list(map(re.escape, plain)) == parts:
             found[name] = {"words": plain}
         elif name not in OWN:
-            pattern = LOOKAHEAD.sub("", regex).replace("\\/", "/")
-            found[name] = {"pattern": pattern, "priority": int(name != "NUMBER")}
+            found[name] = {"pattern": LOOKAHEAD.sub("", regex).replace("\\/", "/")}
     return found
 
 

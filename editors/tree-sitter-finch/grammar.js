@@ -12,7 +12,7 @@ const T = (name) => {
   const found = terminals[name];
   if (found === undefined) throw new Error(`finch.lark has no ${name}`);
   if (found.words !== undefined) return found.words.length > 1 ? choice(...found.words) : found.words[0];
-  return token(prec(found.priority, new RegExp(found.pattern)));
+  return new RegExp(found.pattern);
 };
 
 // Lowest first, as in finch.lark.
