@@ -106,6 +106,8 @@ class Outline:
                 in_brackets = scope.word in ("(", "[", "{")
                 if not (in_brackets and word.text in ("for", "if")):
                     open_scopes.append(self._open(word, scope))
+                if word.text == "do":
+                    self._bind_line(words, k + 1, open_scopes[-1])
                 if word.text == "function":
                     self._function(words, k, scope, open_scopes[-1])
             elif word.kind is Keyword and word.text == "end":
@@ -118,6 +120,8 @@ class Outline:
                     open_scopes.pop().end = word.end
             elif word.text in ("=", "∈", "in"):
                 self._assignment(words, k, scope)
+            elif k and words[k - 1].text == "catch" and word.is_name and not word.is_first:
+                self._bind(word, "variable", scope)
             elif word.text == "->" and k and words[k - 1].is_name:
                 self._bind(
                     words[k - 1], "parameter", self._open(words[k - 1], scope, _line_end(words, k))
@@ -155,7 +159,10 @@ class Outline:
         if k == 0 or scope.word in ("(", "{") and words[k].text == "=":
             return  # of an argument by its name
         if words[k - 1].text == ")":
-            self._short_function(words, k, scope)
+            if _heads(words, k - 1, "for"):
+                self._names_before(words, k - 2, scope)
+            else:
+                self._short_function(words, k, scope)
             return
         at = k - 1
         while at >= 0 and words[at].is_name:
@@ -171,6 +178,20 @@ class Outline:
             if before != "," or word.is_first or _heads(words, at, "for", "let"):
                 return
             at -= 2
+
+    def _bind_line(self, words: list[Word], k: int, scope: Scope) -> None:
+        """The parameters of a `do`: the names in the rest of its line."""
+        while k < len(words) and not words[k].is_first:
+            if words[k].is_name:
+                self._bind(words[k], "parameter", scope)
+            k += 1
+
+    def _names_before(self, words: list[Word], k: int, scope: Scope) -> None:
+        """`for (i, x) in ...`: the names up to the bracket before the k-th word."""
+        while k > 0 and words[k].text != "(":
+            if words[k].is_name:
+                self._bind(words[k], "index", scope)
+            k -= 1
 
     def _short_function(self, words: list[Word], k: int, scope: Scope) -> None:
         """`f(x, y) = ...`, whose parameters are known in its line."""

@@ -152,6 +152,9 @@ def test_an_editor(client: Client) -> None:
     assert [fault[:2] for fault in faults] == [(2, 5), (4, 11), (5, 19), (7, 27)]
     assert "did you mean" in faults[0][2]
 
+    client.type("x = 1 +* 2\ny = 3\nfor z in 1:2\n    x y\nend\n")
+    assert [fault[:2] for fault in client.faults()] == [(1, 8), (4, 7)]
+
     # while a word is typed
     client.type(TEXT + "sq")
     assert [item["label"] for item in client.at("completion", 15, 3)][:1] == ["sqrt"]

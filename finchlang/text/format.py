@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from finchlang.source import Bug
+from finchlang.source import Bug, FinchError
 from finchlang.text.lines import CONTINUES, Frame
 from finchlang.text.parse import parse_script, tokens
 from finchlang.text.print import INDENT
@@ -41,7 +41,11 @@ def formatted(text: str, name: str = "<input>") -> str:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     script = parse_script(text, name)
     done = _Writer(text).written()
-    if parse_script(done, name) != script:
+    try:
+        is_same = parse_script(done, name) == script
+    except FinchError:
+        is_same = False
+    if not is_same:
         raise Bug(f"{name} means something else when it is formatted")
     return done
 
