@@ -34,7 +34,7 @@ from finchlang.run.resolved import (
     with_views,
 )
 from finchlang.run.trials import check_laws
-from finchlang.script.bindings import check_name, check_values, from_python
+from finchlang.script.bindings import check_name, check_values, from_python, without_size
 from finchlang.script.callables import FinchFunction
 from finchlang.script.check import Checker
 from finchlang.script.closing import denoted
@@ -275,6 +275,8 @@ class Session:
                 else:
                     self._make_ready(found, arguments)
         except FinchError as error:
+            if error.kind == "dimension" and error.hint is None:
+                error.hint = without_size(site.node.program, environment)
             raise error.at(site.node.span) from None
 
     def _through_views(

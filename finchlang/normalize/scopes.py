@@ -107,6 +107,7 @@ class _Scopes:
                     raise FinchError("type", "a mask cannot be assigned to", target.span)
                 if op not in PLAIN:
                     self.operator(op, 2, env)
+                self.output(target.tensor, len(target.indices), env)
                 access = self.access(target, env)
                 if any(
                     isinstance(n, Variable) and n.name in self.formulas for n in walk(access.tensor)
@@ -115,6 +116,7 @@ class _Scopes:
                     raise FinchError("type", message, target.span)
                 return Assign(access, op, self.value(value, env), span=node.span)
             case Declare(tensor, init, dims):
+                self.output(tensor, 1, env)
                 order = self.tensor(tensor, env)
                 if dims and len(dims) != order:
                     raise wrong_order(tensor.name, order, dims, "dimensions", node)
@@ -275,9 +277,11 @@ class _Scopes:
         if known is not None:
             hint = f"write `{_example(op.name, self.context.level(op.name).order)}`"
             raise FinchError("type", f"`{op.name}` is a tensor, not an operator", op.span, hint)
-        hint_or_none = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS))
+        hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
+            f"a function of the script is defined before the kernel: `{op.name}(x) = ...`"
+        )
         message = f"there is no operator `{op.name}`"
-        raise explained(FinchError("unknown name", message, op.span, hint_or_none))
+        raise explained(FinchError("unknown name", message, op.span, hint))
 
     def size(self, node: Call, env: Environment) -> Node:
         """`size(A, k)`: the size of a tensor's mode k, a number."""
@@ -319,6 +323,20 @@ class _Scopes:
             hint = did_you_mean(node.name, known)
             raise FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
         return self.value(node, env)
+
+    def output(self, tensor: Node, order: int, env: Environment) -> None:
+        """Check that there is a tensor to assign to, or to declare, with so many modes."""
+        known = (*env, *self.context.formats)
+        if not isinstance(tensor, Variable) or tensor.name in env:
+            return
+        name, format = tensor.name, self.context.formats.get(tensor.name)
+        made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
+        hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
+        if format is None:
+            hint = did_you_mean(name, known) or hint
+            raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
+        if isinstance(format, Type):
+            raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)
 
     def tensor(self, node: Variable, env: Environment) -> int:
         """The number of indices the tensor `node` takes."""

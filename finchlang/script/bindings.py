@@ -7,11 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.script.environment import Environment
 from finchlang.script.show import kind_of
 from finchlang.script.tensors import construct_tensor
 from finchlang.script.values import is_number
 from finchlang.source import FinchError
-from finchlang.syntax import NOTHING, Call, Define, Let, Literal, Loop, Node, Variable
+from finchlang.syntax import (
+    NOTHING,
+    Assign,
+    Call,
+    Declare,
+    Define,
+    Let,
+    Literal,
+    Loop,
+    Node,
+    Variable,
+)
 from finchlang.tensors.adopted import as_tensor, is_pydata, masked_entries
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
@@ -157,3 +169,14 @@ def check_values(program: Node, bound: dict[str, Any]) -> None:
             is_function = kind_of(bound[name]) == "a function"
             hint = f"call it: `{name}(...)`" if is_function else None
             raise FinchError("type", message, node.span, hint)
+
+
+def without_size(program: Node, environment: Environment) -> str | None:
+    """A hint for the first tensor that a kernel writes, does not declare, and that has no size."""
+    nodes = [*walk(program)]
+    declared = {node.tensor.name for node in nodes if isinstance(node, Declare)}
+    targets = [n.target.tensor for n in nodes if isinstance(n, Assign)]
+    for name in [t.name for t in targets if isinstance(t, Variable) and t.name not in declared]:
+        if environment.has(name) and 0 in getattr(environment.get(name), "shape", ()):
+            return f"`{name}` has no size yet: `{name} .= 0` before the loops gives it theirs"
+    return None

@@ -119,5 +119,6 @@ def _subscript(index: Any, size: int) -> int | slice:
         return slice(parts[0] - 1, stop if stop >= 0 else None, step)
     k = whole(index, "an index")
     if not 1 <= k <= size:
-        raise FinchError("bounds", f"index {k} is not in 1:{size}")
+        hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
+        raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1

@@ -94,6 +94,10 @@ def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> Finc
     token = here.token
     shown = f"`{token}`" if token.strip() else "the end of the line"
     expectation = _expectation(here.expected)
+    opener = next((t for t in reversed(here.tokens) if t.type in BRACKETS | {"RPAR"}), None)
+    if token.type in ("ROW", "_SEP") and opener is not None and opener.type == "LBRACK":
+        message = "this `[` is not closed by a `]`"
+        return FinchError("syntax", message, here.span(opener), "rows have blanks between elements")
     return FinchError("syntax", f"{shown} is not expected here", here.span(), expectation)
 
 

@@ -55,7 +55,7 @@ FORMS = (
     Form(START + r"(?P<at>print|puts|echo|disp|say)\s+(?P<x>[^=\s(].*?)(?=\s*$)", "a function is called with `(` and `)`", "write `println({x})`"),
     Form(START + r"(?P<at>switch|match|case|select)\s+\w.*", "`{at}` is no word of the language", "write `if` and `elseif`"),
     Form(START + r"(?P<at>until|unless|loop|repeat|do|foreach|forall)\b\s*(?:\w.*)?$", "`{at}` is no word of the language", "loops are `for` and `while`"),
-    Form(START + r"(?P<at>end\s*(?:if|for|while|function)|fi|done|esac|endif|endfor|endwhile|endfunction)\b.*", "blocks end in `end` alone", "write `end` in place of `{at}`"),
+    Form(START + r"(?P<at>end\s*(?:if|for|while|function)|fi|done|esac|endif|endfor|endwhile|endfunction)\b.*", "blocks end in `end` alone", "it is written `end`"),
     Form(START + r"(?:for|while|if|elseif)\b.*\s(?P<at>do|then)\s*$", "`{at}` is no word of the language", "take it out: the line ends the head"),
     Form(r"(?P<at>\bdo)\s+\w+(?:\s*,\s*\w+)*\s*$", "there are no `do` blocks", "give the function a name, and pass that"),
     Form(START + r"for\s*\(.*;.*;.*\).*", "a `for` runs over a range", "write `for i = 1:n ... end`"),
@@ -79,7 +79,7 @@ FORMS = (
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\+\+)(?=\s*(?:$|[;)\]]))", "`++` is no operator", "write `{x} += 1`"),
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>--)(?=\s*(?:$|[;)\]]))", "`--` is no operator", "write `{x} -= 1`"),
     Form(START + r"(?P<x>\w+)\s*(?P<at><-)\s*(?P<e>.*?)(?=\s*$)", "`<-` is no assignment", "write `{x} = {e}`"),
-    Form(START + r"(?P<x>\w+\s*=\s*)(?P<a>[^=].*?)\s+(?P<at>if)\s+(?P<c>.+?)\s+else\s+(?P<b>.+?)(?=\s*$)", "a choice is not written with `if` and `else` in a line", "write `{x}{c} ? {a} : {b}`"),
+    Form(r"(?:^|;)\s*(?P<x>\w+\s*=\s*)(?P<a>[^=;][^;]*?)\s+(?P<at>if)\s+(?P<c>[^;]+?)\s+else\s+(?P<b>[^;]+?)(?=\s*(?:;|$))", "a choice is not written with `if` and `else` in a line", "write `{x}{c} ? {a} : {b}`"),
     Form(r"=\s*(?P<at>if)\b.*", "an `if` has no value", "a choice is written `c ? a : b`"),
     Form(r"(?P<at>\blambda)\s+(?P<x>\w+(?:\s*,\s*\w+)*)\s*:\s*(?P<e>[^,]*[^,)\s])", "`lambda` is no word of the language", LAMBDA),
     Form(r"\((?P<x>\w+(?:\s*,\s*\w+)*)\)\s*(?P<at>=>)\s*(?P<e>[^,]*[^,)\s])", "`=>` makes a pair, not a function", LAMBDA),
@@ -102,7 +102,7 @@ FORMS = (
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>\w+)\()", NO_METHODS, "a call is written `f({x})`"),
     Form(r"(?P<at>(?P<f>\b[A-Za-z_]\w*)\.)\((?P<x>[^()]*)\)", "a dot does not make a function one of elements", "in `@array C = {f}({x})` functions take arrays element by element"),
     Form(r"\b[A-Za-z_]\w*(?P<at>\.[A-Za-z_]\w*)", NO_ATTRIBUTES, "`.*` and the like stand in `@array C = A .* B`"),
-    Form(r"[\w)\]](?P<at>\s@\s)\s*[\w(\[]", "`@` is no operator", "a product of matrices is written `@einsum C[i, j] += A[i, k] * B[k, j]`"),
+    Form(r"[\w)\]]\s(?P<at>@)\s+[\w(\[]", "`@` is no operator", "a product of matrices is written `@einsum C[i, j] += A[i, k] * B[k, j]`"),
     Form(r"\[\s*(?P<at>:)\w|\[[^\[\]]*(?P<at2>:)\]", "a range has both ends", "write them, as in `x[1:length(x)]`"),
     # ------------------------------------------------ macros
     Form(r"(?P<at>@(?:btime|benchmark|timeit|timed|allocated|profile))\b.*", "there is no `{at}`", "`@time` tells how long a statement takes"),
@@ -114,14 +114,18 @@ FORMS = (
     Form(r"(?P<at>@(?:∀|forall|loop|tensor_loop))\s*(?P<x>\w*).*", "there is no `{at}`", "write `@finch for i = _ ... end`"),
     Form(r"(?P<at>@\.)\s*(?P<x>.*?)(?=\s*$)", "there is no `@.`", "write the dots in `@array C = A .* B`"),
     Form(r"(?P<at>@(?:printf|sprintf|info|warn|debug|show))\b.*", "there is no `{at}`", 'write `println("x = $x")`'),
-    # ------------------------------------------------ names
+    Form(r"\bfor\s+\w+\s*(?:in|=|∈)\s*(?P<at>range)\((?P<n>[^(),]*)\)", "a kernel loops over a range", "it is written `1:{n}`, or `_`, which tensors give"),
+)
+#: names that are not ours: looked for where one begins that is not known
+NAMES = (
     Form(r"\bTrue\b", "`True` is not a name here", "write `true`"),
     Form(r"\bFalse\b", "`False` is not a name here", "write `false`"),
     Form(r"\b(?P<at>None|null|NULL|nil|undef|Nothing|void)\b", "`{at}` is not a name here", "write `nothing`"),
     Form(r"\b(?P<at>NA|NaT)\b", "`{at}` is not a name here", "write `missing`"),
     Form(r"\b(?P<at>inf|infinity|Infinity|INFINITY)\b", "`{at}` is not a name here", "write `Inf`"),
     Form(r"\bnan\b", "`nan` is not a name here", "write `NaN`"),
-    Form(r"\bfor\s+\w+\s*(?:in|=|∈)\s*(?P<at>range)\((?P<n>[^(),]*)\)", "a kernel loops over a range", "it is written `1:{n}`, or `_`, which tensors give"),
+    Form(r"\b(?P<at>sum|prod|maximum|minimum|mean)\b(?=\()", "`{at}` is no operator of kernels", "loops reduce: a sum is `s[] += x[i]`, a maximum `s[] <<max>>= x[i]`"),
+    Form(r"\b(?P<at>println|print|length|zeros|string)\b(?=\()", "`{at}` is a function of scripts, and no operator of kernels", "call it before or after the kernel"),
     Form(r"\b(?P<at>len|numel|nrow)\b(?=\()", "`{at}` is not a function here", "it is written `length`"),
     Form(r"\b(?P<at>printf|sprintf|fprintf|echo|disp|cout)\b", "`{at}` is not a function here", "it is written `println`, with `$x` for values in a string"),
     Form(r"\b(?P<at>str|repr|to_string|toString)\b(?=\()", "`{at}` is not a function here", "it is written `string`"),
@@ -141,6 +145,7 @@ FORMS = (
 )
 # fmt: on
 _ROWS = tuple((re.compile(form.pattern), form) for form in FORMS)
+_NAMED = tuple((re.compile(form.pattern), form) for form in NAMES)
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
 
 _Found = tuple[Span, Form, dict[str, str]]
@@ -151,9 +156,12 @@ def explained(error: FinchError) -> FinchError:
     span = error.span
     if span is None or error.kind not in ("syntax", "unknown name"):
         return error
-    found = _form_at(span.source, span.line, span.column - 1, error.kind == "syntax")
-    if found is None and error.kind == "syntax":
-        found = _form_before(span)
+    is_syntax = error.kind == "syntax"
+    found = _form_at(span.source, span.line, span.column - 1, is_syntax)
+    if found is None and is_syntax:
+        found = _form_before(span.source, span.line)
+    if found is None and is_syntax:  # what is not closed may be closed in another way at the end
+        found = _form_before(span.source, span.source.text.count("\n") + 2)
     if found is None:
         return error
     culprit, form, parts = found
@@ -161,13 +169,15 @@ def explained(error: FinchError) -> FinchError:
     return FinchError(error.kind, form.reason.format(**parts), culprit, way)
 
 
-def _form_at(source: Source, number: int, at: int, or_after: bool) -> _Found | None:
-    """The first row found in a line around the place `at`, counted from 0, or right before it."""
+def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | None:
+    """The first row found in a line around the place `at`, counted from 0; of a syntax error also
+    right before it."""
     line = source.line(number)
     code = _COMMENT_OR_STRING.sub(_blank, line)
-    for pattern, form in _ROWS:
+    rows = _ROWS if is_syntax else (*_ROWS, *_NAMED)
+    for pattern, form in rows:
         for found in pattern.finditer(code):
-            if not found.start() <= at < found.end() + or_after:
+            if not found.start() <= at < found.end() + is_syntax:
                 continue
             named = {k: found.span(k) for k, part in found.groupdict().items() if part is not None}
             parts = {k: line[start:stop] for k, (start, stop) in named.items()}
@@ -176,12 +186,12 @@ def _form_at(source: Source, number: int, at: int, or_after: bool) -> _Found | N
     return None
 
 
-def _form_before(span: Span) -> _Found | None:
-    """The first row found at the end of the last line with code before a place."""
-    for number in range(span.line - 1, max(span.line - 5, 0), -1):
-        code = _COMMENT_OR_STRING.sub(_blank, span.source.line(number)).rstrip()
+def _form_before(source: Source, line: int) -> _Found | None:
+    """The first row found at the end of the last line with code before a line."""
+    for number in range(line - 1, max(line - 5, 0), -1):
+        code = _COMMENT_OR_STRING.sub(_blank, source.line(number)).rstrip()
         if code:
-            return _form_at(span.source, number, len(code), True)
+            return _form_at(source, number, len(code), True)
     return None
 
 

@@ -199,8 +199,12 @@ class KernelBuilder:
 
     def _no_target(self, target: Node, sign: Token) -> FinchError:
         if not isinstance(target, Variable):
-            return syntax_error("a kernel assigns to accesses like `x[i]` or `x[]`", target.span)
-        name, hint = target.name, None
+            message, hint = "a kernel assigns to accesses like `x[i]` or `x[]`", None
+            if isinstance(target, Call) and isinstance(target.op, Variable) and target.span:
+                inside = target.span.text.partition("(")[2].removesuffix(")")
+                hint = f"write `{target.op.name}[{inside}] {sign} ...`"
+            return syntax_error(message, target.span, hint)
+        name, hint = target.name, f"write `{target.name}[] {sign} ...`"
         if sign == "=":
             hint = (
                 f"write `{name}[] = ...` to set a scalar, `{name} .= ...` to declare a tensor, "
