@@ -34,7 +34,7 @@ class Page(Notes):
         """The page as it stands in a file."""
         used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
         data = {"name": name, "kernels": self.kernels, "rules": statements(used)}
-        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         template, script = (files(__package__) / f"explain.{kind}" for kind in ("html", "js"))
         page = template.read_text("utf-8").replace("@SCRIPT@", script.read_text("utf-8"))
         return page.replace("@DATA@", packed)

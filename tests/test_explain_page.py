@@ -34,7 +34,7 @@ w = Tensor(SparseByteMap(Element(0.0)), 3)
     end
 end
 s = Scalar(0.0)
-# "</script>" in a text does not end the page's
+# neither "</script>" nor "<!--<script>" ends what stands in the page
 @finch for i = _; s[] += A[gallop(i), 1] * B[gallop(i), 2] end
 """
 
