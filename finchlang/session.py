@@ -40,6 +40,7 @@ from finchlang.script.check import Checker
 from finchlang.script.closing import denoted
 from finchlang.script.environment import Environment, Scope
 from finchlang.script.evaluate import Evaluator
+from finchlang.script.paths import read_script
 from finchlang.script.python_functions import from_callable
 from finchlang.script.views import Template
 from finchlang.source import FinchError, Note, Span
@@ -370,16 +371,6 @@ def yielded(names: tuple[str, ...], environment: Environment) -> Any:
         return None
     values = tuple([environment.get(name) for name in names])
     return values[0] if len(values) == 1 else values
-
-
-def read_script(path: str | Path) -> str:
-    """The text of a script file. Raises FinchError "I/O"."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise FinchError("I/O", f"{path} is not UTF-8 text") from None
-    except OSError as error:
-        raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
 
 
 def _with_right_laws(made: KernelAtSite) -> KernelAtSite:

@@ -201,7 +201,7 @@ def show(options: Namespace) -> int:
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: which of the four semantics agree on the file's data."""
     from finchlang import agreement
-    from finchlang.session import read_script
+    from finchlang.script.paths import read_script
 
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
     text = read_script(options.file)
@@ -243,8 +243,7 @@ def fmt(options: Namespace) -> int:
 
 def _format(path: str, is_check: bool) -> bool:
     """Format a file unless it is only to be checked; whether it was in order. Raises FinchError."""
-    from finchlang.script.paths import replace_file
-    from finchlang.session import read_script
+    from finchlang.script.paths import read_script, replace_file
     from finchlang.text.format import formatted
 
     text = sys.stdin.read() if path == "-" else read_script(path)

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 from finchlang.agreement import SEMANTICS
 from finchlang.manual import Entry, entries, near, words
 from finchlang.script.display import display_text
-from finchlang.script.paths import replace_file
+from finchlang.script.paths import read_script, replace_file
 from finchlang.script.tensors import copy_of, tensor_of
-from finchlang.session import Session, read_script
+from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.measure import bytes_stored

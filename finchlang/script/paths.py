@@ -28,6 +28,16 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
     return file
 
 
+def read_script(path: str | Path) -> str:
+    """The text of a script file. Raises FinchError "I/O"."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FinchError("I/O", f"{path} is not UTF-8 text") from None
+    except OSError as error:
+        raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
+
+
 def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchError:
     return FinchError("I/O", f"cannot {what} {path}: {why}", hint=hint)
 
