@@ -81,7 +81,7 @@ class FinchMagics(Magics):
                 continue
             value = found[name]
             is_known = name in self.shared and self.shared[name] is value
-            if is_known and type(value) is not list:  # of which the session has a copy
+            if is_known and session.environment.values.get(name) is value:  # and no copy
                 continue
             if isinstance(value, ModuleType) or (name in PREDEFINED and callable(value)):
                 continue  # `sum` is ours, after `from numpy import *` as well

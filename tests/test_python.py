@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor
+from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor, kernel
 
 CSC = "Dense(SparseList(Element(0.0)))"
 VALUES = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
@@ -53,6 +53,15 @@ def test_tensors_are_made_of_arrays(array: Any) -> None:
     assert Tensor(CSC, array).nnz == 3
     assert np.array_equal(Tensor(CSC, array).to_numpy(), VALUES)
     assert np.array_equal(Tensor(array).to_numpy(), VALUES)  # in the array's own format
+
+
+def test_lazy_arrays_are_computed_when_they_are_bound() -> None:
+    session, tensor = Session(), Tensor(CSC, VALUES)
+    session["A"], session["total"] = tensor.T * 2, tensor.sum()
+    tensor.storage[-1]["val"][0] = 9.0
+    assert session.run("A[1, 1] + total[]") == 8.0
+    assert np.array_equal(Tensor(CSC, tensor * 2).to_numpy(), tensor.to_numpy() * 2)
+    assert kernel("A[1, 2]")(tensor.T) == 0.0
 
 
 def test_hints_have_the_name_that_was_bound() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.protocols import ArrayMethods
 from finchlang.script.environment import Environment
 from finchlang.script.show import kind_of
 from finchlang.script.tensors import construct_tensor
 from finchlang.script.values import is_number
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.syntax import (
     NOTHING,
@@ -26,6 +28,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.adopted import as_tensor, is_pydata, masked_entries
 from finchlang.tensors.formats import MODES, parse_format
+from finchlang.tensors.stored import Stored
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.parse import parse_script
 from finchlang.types import Float64, foreign, promote, type_of_dtype, type_of_value
@@ -50,7 +53,7 @@ def check_name(name: Any) -> None:
 
 def from_python(value: Any, name: str = "x") -> Any:
     """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays,
-    sparse arrays of PyData tensors of their own. It is called by this name in hints.
+    sparse arrays of PyData and lazy arrays tensors of their own. It is called by this name in hints.
 
     Raises FinchError "dimension" for lists of different lengths in one, "type" for integers of more
     than 64 bits and for arrays of libraries that are not taken, "resource" for lists that are nested in
@@ -64,6 +67,8 @@ def from_python(value: Any, name: str = "x") -> Any:
         return _array(value)
     if is_pydata(value):
         return as_tensor(value)
+    if isinstance(value, ArrayMethods) and not isinstance(value, (Stored, TensorView)):
+        return value.compute()  # a lazy array
     if isinstance(value, np.ma.MaskedArray):
         raise masked_entries(name)
     library = type(value).__module__.partition(".")[0]
