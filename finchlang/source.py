@@ -137,9 +137,12 @@ class FinchError(Exception):
             if span is None:  # from Python
                 shown.append(f"in `{name}`")
                 continue
-            is_near = self.span is None or span.source == self.span.source
-            file = "" if is_near else f"{span.source.name}:"
-            shown.append(f"in `{name}` called at {file}{span.line}:{span.column}")
+            own = self.span.source if self.span is not None else span.source
+            place = f"at {span.line}:{span.column}"
+            if own != span.source:  # of another file, or typed before
+                is_other = own.name != span.source.name
+                place = f"at {located(span)[:-2]}" if is_other else f"as `{span.text}`"
+            shown.append(f"in `{name}` called {place}")
         if len(shown) < len(self.calls):
             shown.insert(3, f"in {len(self.calls) - len(shown)} more calls")
         return ", ".join(shown)

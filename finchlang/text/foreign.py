@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from finchlang.source import FinchError, Source, Span
@@ -144,8 +145,6 @@ NAMES = (
     Form(r"\b(?P<at>eye|speye)\b", "`{at}` is not a function here", "`DiagMask()` is one in kernels"),
 )
 # fmt: on
-_ROWS = tuple((re.compile(form.pattern), form) for form in FORMS)
-_NAMED = tuple((re.compile(form.pattern), form) for form in NAMES)
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
 
 _Found = tuple[Span, Form, dict[str, str]]
@@ -174,9 +173,8 @@ def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | 
     right before it."""
     line = source.line(number)
     code = _COMMENT_OR_STRING.sub(_blank, line)
-    rows = _ROWS if is_syntax else (*_ROWS, *_NAMED)
-    for pattern, form in rows:
-        for found in pattern.finditer(code):
+    for form in FORMS if is_syntax else (*FORMS, *NAMES):
+        for found in _compiled(form.pattern).finditer(code):
             if not found.start() <= at < found.end() + is_syntax:
                 continue
             named = {k: found.span(k) for k, part in found.groupdict().items() if part is not None}
@@ -193,6 +191,10 @@ def _form_before(source: Source, line: int) -> _Found | None:
         if code:
             return _form_at(source, number, len(code), True)
     return None
+
+
+#: more than `re` keeps, and only once something is wrong
+_compiled = cache(re.compile)
 
 
 def _blank(found: re.Match[str]) -> str:
