@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -24,6 +25,13 @@ from .outline import Binding, Outline
 
 #: how long no key is pressed before a text is looked at, and how long that may take, in seconds
 PAUSE, ENOUGH = 0.2, 10.0
+#: what is said of a text that takes longer
+TOO_LONG = {
+    "kind": "resource",
+    "message": "this takes too long to be looked over while it is typed",
+    "hint": "`finch check` does that",
+    "place": (1, 1, 1, 1),
+}
 KINDS = {
     "function": (lsp.CompletionItemKind.Function, lsp.SymbolKind.Function),
     "variable": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
@@ -39,9 +47,13 @@ class Glances:
         self.process: asyncio.subprocess.Process | None = None
         self.turn = asyncio.Lock()
 
-    async def at(self, text: str, name: str) -> dict[str, Any] | None:
-        """What `glance.look_at` says; None if it takes too long, or more memory than there is."""
+    async def at(
+        self, text: str, name: str, is_wanted: Callable[[], bool]
+    ) -> dict[str, Any] | None:
+        """What `glance.look_at` says; None if it takes too long, or nobody wants it when its turn comes."""
         async with self.turn:
+            if not is_wanted():
+                return None
             if self.process is None:
                 pipe = asyncio.subprocess.PIPE
                 command = sys.executable, "-m", "finchlang.repl.glance"
@@ -85,15 +97,23 @@ class Server(LanguageServer):
     async def _look(self, uri: str) -> None:
         await asyncio.sleep(PAUSE)
         document = self.workspace.get_text_document(uri)
+        version = document.version
+
+        def is_wanted() -> bool:
+            return self.workspace.get_text_document(uri).version == version
+
         # what was begun goes on when keys are pressed, since others wait for their turn
-        found = await asyncio.shield(self.glances.at(document.source, path_of(uri)))
-        if found is None:
+        looking = self.glances.at(document.source, path_of(uri), is_wanted)
+        found = await asyncio.shield(looking)
+        if not is_wanted():
             return
+        if found is None:
+            found = {"faults": [TOO_LONG], "names": {}}
         if found["names"] or not found["faults"]:  # else it does not parse: what was known is kept
             self.names[uri] = found["names"]
         diagnostics = [self.diagnostic(document, fault) for fault in found["faults"]]
         self.text_document_publish_diagnostics(
-            lsp.PublishDiagnosticsParams(uri, diagnostics, document.version)
+            lsp.PublishDiagnosticsParams(uri, diagnostics, version)
         )
 
     def diagnostic(self, document: TextDocument, fault: dict[str, Any]) -> lsp.Diagnostic:
