@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+import finchlang.array as xp
 from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Tensor
@@ -77,3 +79,38 @@ def test_parts_are_chosen_in_conditions() -> None:
     session["A"], session["w"], session["c"] = np.ones((2, 2)), np.full(2, 3.0), np.zeros(4)
     session.run("@finch for i=_; c[i] = ifelse(i < 3, concat(1, w, w)[i], flatten(A)[i]) end")
     np.testing.assert_array_equal(session["c"], [3, 3, 1, 1])
+
+
+@pytest.mark.parametrize("level", ["SparseList", "SparseHash", "SparseByteMap", "SparseCOO"])
+def test_index_types_without_room_are_refused(level: str) -> None:
+    """The coordinates of SciPy's matrices are Int32; a mode that operators make may be larger."""
+    index = "{1, Int32}" if level == "SparseCOO" else "{Int32}"
+    session = Session()
+    session["M"] = _corners(70_000, 70_000)
+    session.run(f"C = Tensor({level}{index}(Element(0.0)), 1)")
+    with pytest.raises(FinchError, match="Int32 has no room .* of size 4900000000") as caught:
+        session.run("@finch begin C .= 0; for i = _; C[i] = flatten(M)[i]; end end")
+    assert caught.value.kind == "dimension"
+    assert session["C"].shape == (1,)
+
+
+def test_index_types_are_widened_where_the_format_is_ours() -> None:
+    session = Session()
+    session["M"] = _corners(70_000, 70_000)
+    session.run("C = copy(flatten(M))")
+    assert session["C"].entries()[0].tolist() == [[0, 70_000**2 - 1]]
+    wide = 2**31 - 10
+    row, tall = xp.asarray(_corners(1, wide)), xp.asarray(_corners(70_000, 70_000))
+    for made, shape, last in (
+        (xp.concat([row, row], axis=1), (1, 2 * wide), (0, 2 * wide - 1)),
+        (xp.reshape(tall, (-1,)), (70_000**2,), (70_000**2 - 1,)),
+    ):
+        assert made.shape == shape
+        coordinates = np.asarray(xp.nonzero(made))
+        assert tuple(coordinates[:, -1].tolist()) == last, made
+
+
+def _corners(m: int, n: int) -> sp.csr_array:
+    """A matrix with its first and its last element, with Int32 coordinates."""
+    rows, columns = (np.array([0, k - 1], np.int32) for k in (m, n))
+    return sp.coo_array((np.array([1.0, 2.0]), (rows, columns)), shape=(m, n)).tocsr()

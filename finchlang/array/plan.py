@@ -157,7 +157,8 @@ def _is_dense(nest: Nest, counts: Counts, index: Index) -> bool:
 
 
 def _same_format(nest: Nest, stored: list[Index]) -> Level | None:
-    """The format that all operands with sparse modes have, if they are read in the order of the loops."""
+    """The format that all operands with sparse modes have, if they are read in the order of the loops and
+    its indices have room for the extents of these."""
     formats: list[Level] = []
     for read in nest.reads:
         levels = read.levels()
@@ -169,6 +170,10 @@ def _same_format(nest: Nest, stored: list[Index]) -> Level | None:
     if not plain or any(format != plain[0] for format in plain):
         return None
     *parts, _ = plain[0].levels()
+    if max(nest.extents.get(index, 0) for index in stored) > min(
+        part.index_type.highest for part in parts
+    ):
+        return None
     return (
         plain[0]
         if all(isinstance(level, (Dense, SparseList, SparseCOO)) for level in parts)
