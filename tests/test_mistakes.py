@@ -103,6 +103,7 @@ SCRIPTS = [
     ("if 3\n  x = 1\nend", "3"),
     ("x = 1 ÷ 0", "1 ÷ 0"),
     ("x = 7 % 0", "7 % 0"),
+    ("x = 2^-1", "2^-1"),
     ("A = Tensor(SparseLst(Element(0.0)), 3)", "SparseLst"),
     ("f(x) = g(x) + 1\ng(x) = x + y\nf(3)", "y"),
     ("f(x) = x\nf(1, 2)", "f(1, 2)"),

@@ -584,7 +584,9 @@ def _examples() -> list[str]:
     text = re.sub(r"(?ms)^```python$.*?^```$", "", reference.read_text("utf-8"))
     blocks = re.findall(r"(?m)(?:^    .*\n|^\n)+", text)
     examples = [b for b in map(textwrap.dedent, blocks) if b.strip()]
-    return [b for b in examples if not re.search(r" (error|note): |(?m:^import )", b)]
+    return [
+        b for b in examples if not re.search(r" (error|note): |(?m:^(import |@finchlang\.))", b)
+    ]
 
 
 @pytest.mark.parametrize("example", _examples())

@@ -106,6 +106,10 @@ class Builder(AnnotationBuilder):
         left, sign, right = parts
         if sign == "=>":
             return pair(self.operator(sign), (left, right), self.over(parts))
+        if sign == "^" and _is_fraction(left, right):
+            hint = f"write `{left.value}.0 ^ {right.value}`"
+            message = "an integer to a negative power is a fraction, and no integer"
+            raise FinchError("type", message, self.over(parts), hint)
         return Call(self.operator(sign), (left, right), span=self.over(parts))
 
     def compare(self, parts: list) -> Node:
@@ -318,3 +322,11 @@ class Builder(AnnotationBuilder):
             given = [a for line in annotations if isinstance(line, tuple) for a in line]
             whole = Annotated(self.annotations(given, whole), whole, span=span)
         return KernelNode(whole, span=span)
+
+
+def _is_fraction(base: Node, exponent: Node) -> bool:
+    """Whether a power of two literals is of an integer, and no integer: that of 1 and -1 is."""
+    if not (isinstance(base, Literal) and isinstance(exponent, Literal)):
+        return False
+    are_whole = type(base.value) is int and type(exponent.value) is int
+    return are_whole and exponent.value < 0 and abs(base.value) != 1
