@@ -97,7 +97,7 @@ def test_index_types_without_room_are_refused(level: str) -> None:
 def test_index_types_are_widened_where_the_format_is_ours() -> None:
     session = Session()
     session["M"] = _corners(70_000, 70_000)
-    session.run("C = copy(flatten(M))")
+    session.run("C = copy(collapse(M, 2, 1))")
     assert session["C"].entries()[0].tolist() == [[0, 70_000**2 - 1]]
     wide = 2**31 - 10
     row, tall = xp.asarray(_corners(1, wide)), xp.asarray(_corners(70_000, 70_000))
