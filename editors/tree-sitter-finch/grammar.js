@@ -98,7 +98,11 @@ module.exports = grammar({
           seq(T("PROPERTIES"), $.identifier, repeat1($.law)),
           seq(choice(T("CASE"), T("ITERATE")), $.assignment),
           seq(T("FINCH"), choice($._statement, $.block)),
-          seq(choice(T("TIME"), T("ARRAY"), T("EINSUM")), $._statement),
+          seq(choice(T("TIME"), T("ARRAY")), $._statement),
+          seq(
+            T("EINSUM"), $._expression, optional(field("operator", $.identifier)),
+            choice(T("EQ"), T("OPASSIGN"), T("USER_ASSIGN")), $._expression,
+          ),
           seq(choice(T("DECLARE"), T("FREEZE"), T("THAW")), $._expression),
         ),
       ),
