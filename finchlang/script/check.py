@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -123,7 +123,7 @@ class Checker(Evaluator):
 def unbound_names(script: Node, environment: Environment) -> list[FinchError]:
     """Errors "unknown name" for the names that nothing in a script binds, where each is first used: also
     in functions and branches that do not run. None if files are included, which may bind any."""
-    bound = {*PREDEFINED, *RESERVED, *MODES, *POLICIES, "_", *environment.names()}
+    bound = {*PREDEFINED, *RESERVED, *MODES, *POLICIES, "_", "end", *environment.names()}
     uses: dict[str, Variable] = {}
     left = [script]
     while left:
@@ -133,7 +133,7 @@ def unbound_names(script: Node, environment: Environment) -> list[FinchError]:
         if isinstance(node, Variable):
             uses.setdefault(node.name, node)
             continue
-        bound |= _strings([getattr(node, part.name) for part in fields(node) if part.name != "op"])
+        bound |= _strings(getattr(node, part.name) for part in fields(node) if part.name != "op")
         if isinstance(node, Let):
             bound |= {target.name for target in node.targets if isinstance(target, Variable)}
         elif isinstance(node, Index):
@@ -148,11 +148,15 @@ def unbound_names(script: Node, environment: Environment) -> list[FinchError]:
     return [unknown_name(node.name, node.span, bound) for node in wrong]
 
 
-def _strings(values: list[Any]) -> set[str]:
+def _strings(values: Iterable[Any]) -> set[str]:
     """The strings among the parts of a node, and in tuples there: what it binds is named by one."""
-    found = {value for value in values if isinstance(value, str)}
-    inner = [value for value in values if isinstance(value, tuple)]
-    return found | {part for value in inner for part in value if isinstance(part, str)}
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, tuple):
+            found |= _strings(value)
+    return found
 
 
 def _names(program: Node, environment: Environment) -> set[str]:
