@@ -128,6 +128,15 @@ def test_a_paste_shows_each_value(line_end: str, prompt) -> None:
     prompt.type("\r", r"\n3\s+1\s+2\s+8\s")
 
 
+def test_errors_of_several_statements_come_together(prompt) -> None:
+    lines = ["x = 2 ** 3", "y = 1", "def f(x):", "println(y)"]
+    prompt.send("\x1b[200~" + "\n".join(lines) + "\x1b[201~\r")
+    shown = prompt.wait(r"def` is no word of the language\s+3 \| def f\(x\):\s+\^\^\^\s+hint: .*\n")
+    assert re.search(
+        r"1:7: syntax error: `\*\*` is no operator\s+1 \| x = 2 \*\* 3\s+\^\^\n", shown
+    )
+
+
 def test_a_paste_of_what_the_prompt_showed(prompt) -> None:
     shown = "finch> for k = 1:2\n     |     println(10 * k)\n     | end\n10\n20\nfinch> 6 * 7\n42"
     prompt.send(f"\x1b[200~{shown}\x1b[201~")

@@ -40,6 +40,7 @@ from finchlang.syntax import (
     Variable,
     While,
 )
+from finchlang.text.foreign import explained
 from finchlang.types import PairType, Type, type_of_value
 from finchlang.walk import replace
 from finchlang.ways import NEXT, arms, as_expression, flat, ways
@@ -341,7 +342,7 @@ class _Closing:
     def unknown(self, name: str, span: Span | None) -> FinchError:
         close = difflib.get_close_matches(name, {*self.own, *PREDEFINED}, 1)
         guess = f"did you mean `{close[0]}`?" if close else None
-        return FinchError("unknown name", f"`{name}` is not defined", span, guess)
+        return explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
 
     def call(self, node: Node, op: Variable, args: tuple[Node, ...], names: dict[str, str]) -> Node:
         name, span = op.name, op.span
