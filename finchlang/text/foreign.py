@@ -145,6 +145,8 @@ NAMES = (
     Form(r"\b(?P<at>eye|speye)\b", "`{at}` is not a function here", "`DiagMask()` is one in kernels"),
 )
 # fmt: on
+#: lines of more characters were written by no one, and would take long
+LONGEST = 1000
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
 
 _Found = tuple[Span, Form, dict[str, str]]
@@ -172,6 +174,8 @@ def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | 
     """The first row found in a line around the place `at`, counted from 0; of a syntax error also
     right before it."""
     line = source.line(number)
+    if len(line) > LONGEST:
+        return None
     code = _COMMENT_OR_STRING.sub(_blank, line)
     for form in FORMS if is_syntax else (*FORMS, *NAMES):
         for found in _compiled(form.pattern).finditer(code):
