@@ -10,7 +10,7 @@ from typing import Any
 from finchlang.algebra import literal_type, operator
 from finchlang.host.fold import const
 from finchlang.normalize.concordize import concordize
-from finchlang.normalize.context import INIT, Context, is_single, place, root
+from finchlang.normalize.context import INIT, Context, is_call, is_single, mask_name, place, root
 from finchlang.normalize.types import type_of
 from finchlang.normalize.workspace import Detour, index_type
 from finchlang.source import Note, Span
@@ -118,6 +118,8 @@ class _Transposes:
     # ------------------------------------------------------------------ reads
 
     def expression(self, node: Node, statement: Node) -> Any:
+        if isinstance(node, Access) and not isinstance(node.tensor, Variable):
+            return replace(node, tensor=self.turned(node.tensor, node, statement))
         if isinstance(node, Access):
             return self.read(node, statement)
         return map_children(lambda child: self.expression(child, statement), node)
@@ -141,6 +143,26 @@ class _Transposes:
         self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
         indices: Any = tuple(followed[mode] for mode in modes)
         return replace(access, tensor=Variable(copy.name, span=access.span), indices=indices)
+
+    def turned(self, tensor: Node, access: Access, statement: Node) -> Node:
+        """A tensor within operators with a transposed copy where modes that become one are no neighbours
+        in its storage, so that each of its places would be looked up."""
+        if not isinstance(tensor, Call) or mask_name(tensor):
+            return tensor
+        body, *settings = tensor.args
+        if not is_call(tensor, "swizzle") or not isinstance(body, Variable):
+            return replace(tensor, args=(self.turned(body, access, statement), *settings))
+        name, shown = body.name, f"`{pretty(tensor)}` at {place(access.span)}"
+        if not any(_is_searched(part) for _, part in self.by_mode(name)):
+            return tensor
+        depth = max(self.depth(self.followed(index)) for index in access.indices)
+        if against := self.against(name, access, statement, depth):
+            self.context.decide("transposes", f"{shown} is looked up, since {against}")
+            return tensor
+        order = [setting.value for setting in settings]  # type: ignore[attr-defined]
+        copy = self.copy(name, tuple(order.index(k + 1) for k in range(len(order))), access.span)
+        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
+        return Variable(copy.name, span=body.span)
 
     def followed(self, index: Node) -> Index | None:
         """The index of several coordinates that an index is the same as."""
