@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from finchlang.forms import Comprehension, Lambda, Local, Try
 from finchlang.normalize.context import root
 from finchlang.run.arguments import MAKERS
 from finchlang.script.bindings import from_python
@@ -26,6 +27,7 @@ from finchlang.syntax import (
     Assign,
     Declare,
     Define,
+    For,
     Function,
     KernelNode,
     Loop,
@@ -248,6 +250,16 @@ def own_names(script: Node) -> set[str]:
         own |= {name for name in bound if isinstance(name, str)}
         if isinstance(node, Function):
             own |= {node.name, *assigned_names(node.body)}
+        elif isinstance(node, For):
+            own |= {*node.names}
+        elif isinstance(node, Comprehension):
+            own |= {name for names in node.names for name in names}
+        elif isinstance(node, Lambda):
+            own |= assigned_names(node.body)
+        elif isinstance(node, Local):
+            own |= {*(name for name, _ in node.values), *assigned_names(node.body)}
+        elif isinstance(node, Try):
+            own.add(node.name)
         elif isinstance(node, Loop):
             own.add(node.index.name)
         elif isinstance(node, Define):

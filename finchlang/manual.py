@@ -14,7 +14,7 @@ SHOWS = "#>"
 _ENTRY = re.compile(r"^### (.+)\n((?:.+\n)+)((?:\n|    .*\n)*)", re.MULTILINE)
 _SIGNATURE = re.compile(r"`([^`]+)`")
 _NAME = re.compile(
-    r"(finch -?[a-z]+|[@:]?\w\w+|_$|\w(?=\())|^\W?[^\w\s(]+|(?<=\w)[^\w\s\d(]+|(?<= )\S+"
+    r"(finch -?[a-z]+|[@:]?\w\w+!*|_$|\w(?=\())|^\W?[^\w\s(]+|(?<=\w)[^\w\s\d(]+|(?<= )\S+"
 )
 
 

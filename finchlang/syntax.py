@@ -339,11 +339,14 @@ class Let(Node):
 
 @dataclass(frozen=True, slots=True)
 class Function(Node):
-    """`function name(parameters...) ... end` or `name(parameters...) = body`."""
+    """`function name(parameters...) ... end` or `name(parameters...) = body`. What parameters must be
+    is in `types`, by their names, as are `defaults` where they may be left out."""
 
     name: str
     parameters: tuple[str, ...]
     body: Node
+    defaults: tuple[tuple[str, Node], ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,11 +366,13 @@ class While(Node):
 
 @dataclass(frozen=True, slots=True)
 class For(Node):
-    """`for variable in iterable ... end` in the script stratum."""
+    """`for variable in iterable ... end` in the script stratum; with `names` the entries are taken
+    apart, and `variable` is what these are together."""
 
     variable: str
     iterable: Node
     body: Node
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from finchlang.text.terminals import BRACKETS, keywords, operators, terminals
 KEYWORDS = keywords()
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
 #: those that begin what an `end` ends
-OPENERS = ("begin", "for", "function", "if", "let", "while")
+OPENERS = ("begin", "for", "function", "if", "let", "while", "try", "do")
 
 
 def _any(names: Iterable[str]) -> str:

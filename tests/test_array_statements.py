@@ -124,7 +124,6 @@ WRONG = [
     ("@array C = A[1]", "dimension", "1 indices of an array of size 4 x 5"),
     ("@array C = println(A)", "type", "`println` is no operator of elements"),
     ("@array C[1] = A", "syntax", "`@array` makes an array of a name: `@array C = A .* B`"),
-    ("C = A .* B", "syntax", "`.*` stands in `@array` only"),
     ("@finch for i = _; C[i] = v[i] .* 2; end", "syntax", "`.*` is of whole arrays"),
 ]
 

@@ -25,6 +25,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("protocols",),
     ("types",),
     ("syntax",),
+    ("forms",),
     ("operation",),
     ("walk",),
     ("ways",),

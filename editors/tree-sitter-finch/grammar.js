@@ -26,6 +26,11 @@ const list = (rule) => seq(rule, repeat(seq(",", rule)), optional(","));
 const binary = ($, level, ...signs) =>
   prec.left(P[level], seq(field("left", $._expression), field("operator", choice(...signs)), field("right", $._expression)));
 
+const with_last = ($, level, ...signs) =>
+  [[$._of_last, $._expression], [$._expression, $._of_last], [$._of_last, $._of_last]].map(([left, right]) =>
+    prec.left(P[level], seq(field("left", left), field("operator", choice(...signs)), field("right", right))),
+  );
+
 module.exports = grammar({
   name: "finch",
   externals: ($) => [$._newline, $._blank, $._else_colon, $.block_comment, $._error],
@@ -48,11 +53,21 @@ module.exports = grammar({
         ),
       ),
 
+    // A body that begins in a line of its own, or after a `;`.
+    _lines: ($) =>
+      seq(
+        repeat1($._separator),
+        optional(
+          seq($._statement, repeat(seq(repeat1($._separator), $._statement)), repeat($._separator)),
+        ),
+      ),
+
     _statement: ($) => choice($._expression, $._form),
     _form: ($) => choice($.assignment, $._block_form),
     _block_form: ($) =>
       choice(
-        $.function, $.while, $.for, $.if, $.let, $.begin, $.return, $.break, $.continue, $.macro,
+        $.function, $.while, $.for, $.if, $.let, $.begin, $.try, $.using,
+        $.return, $.break, $.continue, $.guarded, $.macro,
       ),
 
     // ------------------------------------------------------------------ statements
@@ -63,7 +78,7 @@ module.exports = grammar({
         field("operator", choice(T("EQ"), T("COLON_EQ"), T("DOT_EQ"), T("OPASSIGN"), T("USER_ASSIGN"))),
         field("value", $._value),
       ),
-    _value: ($) => choice($._expression, $.group, $.begin, $.macro),
+    _value: ($) => choice($._expression, $.group, $.begin, $.let, $.try, $.macro),
     group: ($) => seq($._expression, repeat1(seq(",", $._expression))),
 
     function: ($) =>
@@ -74,7 +89,11 @@ module.exports = grammar({
     while: ($) => seq(T("WHILE"), field("condition", $._expression), optional($._body), T("END")),
     for: ($) => seq(T("FOR"), $.binding, repeat(seq(",", $.binding)), optional($._body), T("END")),
     binding: ($) =>
-      seq(field("name", choice($.identifier, $.missing)), choice(T("EQ"), T("IN")), field("range", $._expression)),
+      seq(
+        field("name", choice($.identifier, $.missing, alias($._names, $.tuple))),
+        choice(T("EQ"), T("IN")), field("range", $._expression),
+      ),
+    _names: ($) => seq("(", $.identifier, repeat1(seq(",", $.identifier)), ")"),
     if: ($) =>
       seq(
         T("IF"), field("condition", $._expression), optional($._body),
@@ -85,6 +104,19 @@ module.exports = grammar({
     let: ($) => seq(T("LET"), $.definition, repeat(seq(",", $.definition)), optional($._body), T("END")),
     definition: ($) => seq(field("name", $._expression), T("EQ"), field("value", $._expression)),
     begin: ($) => seq(T("BEGIN"), optional($._body), T("END")),
+    try: ($) =>
+      seq(
+        T("TRY"), optional($._body),
+        optional(seq(T("CATCH"), field("error", optional($.identifier)), optional($._lines))),
+        optional(seq(T("FINALLY"), optional($._body))),
+        T("END"),
+      ),
+    using: ($) => seq(T("USING"), $.identifier, repeat(seq(",", $.identifier))),
+    // `x > 0 || return`
+    guarded: ($) =>
+      prec.right(
+        P.or, seq($._expression, choice(T("AND"), T("OR")), choice($.return, $.break, $.continue)),
+      ),
     return: ($) => prec.right(seq(T("RETURN"), optional($._value))),
     break: () => T("BREAK"),
     continue: () => T("CONTINUE"),
@@ -98,7 +130,7 @@ module.exports = grammar({
           seq(T("PROPERTIES"), $.identifier, repeat1($.law)),
           seq(choice(T("CASE"), T("ITERATE")), $.assignment),
           seq(T("FINCH"), choice($._statement, $.block)),
-          seq(choice(T("TIME"), T("ARRAY")), $._statement),
+          seq(choice(T("TIME"), T("ELAPSED"), T("SHOW"), T("ARRAY")), $._statement),
           seq(
             T("EINSUM"), $._expression, optional(field("operator", $.identifier)),
             choice(T("EQ"), T("OPASSIGN"), T("USER_ASSIGN")), $._expression,
@@ -117,6 +149,7 @@ module.exports = grammar({
         $.identifier, $.number, $.string, $.missing, $.directory, $.mode, $.constant,
         $.parenthesised, $.tuple, $.array, $.call, $.subscript, $.parametric, $.typed,
         $.prefix, $.binary, $.range, $.choice,
+        $.lambda, $.comprehension, $.transposed, $.broadcast, $.do,
       ),
     parenthesised: ($) => seq("(", $._expression, ")"),
     tuple: ($) =>
@@ -129,7 +162,8 @@ module.exports = grammar({
         prec.right(P.pair, seq($._expression, field("operator", T("PAIR")), $._expression)),
         binary($, "or", T("OR")),
         binary($, "and", T("AND")),
-        binary($, "compare", T("COMPARE")),
+        binary($, "compare", T("COMPARE"), T("IN")),
+        binary($, "pipe", T("PIPE")),
         binary($, "sum", T("MINUS"), T("SUM_OP")),
         binary($, "product", T("PRODUCT_OP")),
         binary($, "shift", T("SHIFT")),
@@ -138,21 +172,44 @@ module.exports = grammar({
     prefix: ($) =>
       prec(P.prefix, seq(field("operator", choice(T("MINUS"), "+", T("NOT"), T("TILDE"))), $._expression)),
 
+    lambda: ($) =>
+      prec.right(P.lambda, seq($._expression, T("ARROW"), choice($._expression, $.begin))),
+    transposed: ($) => prec(P.postfix, seq($._expression, token.immediate(prec(9, T("QUOTE"))))),
+    broadcast: ($) =>
+      prec(P.postfix, seq($._expression, token.immediate(prec(9, T("DOT"))), $.arguments)),
+    do: ($) =>
+      seq(
+        $.call, T("DO"), optional(seq($.identifier, repeat(seq(",", $.identifier)))), $._lines, T("END"),
+      ),
+    // `x[end-1]`: an `end` closes something elsewhere, so only sums, products and ranges have it
+    _of_last: ($) => choice($.last, alias($._last_binary, $.binary), alias($._last_range, $.range)),
+    last: () => T("END"),
+    _last_binary: ($) => choice(...with_last($, "sum", T("MINUS"), T("SUM_OP")), ...with_last($, "product", T("PRODUCT_OP"))),
+    _last_range: ($) => choice(...with_last($, "range", T("COLON"))),
+    comprehension: ($) => seq("[", $._expression, $._loops, "]"),
+    _loops: ($) =>
+      seq(
+        repeat1(seq(T("FOR"), $.binding, repeat(seq(",", $.binding)))),
+        optional(seq(T("IF"), $._expression)),
+      ),
+
     call: ($) =>
       prec(P.postfix, seq(field("function", choice($._expression)), field("arguments", $.arguments))),
     arguments: ($) =>
       seq(
         token.immediate(prec(9, "(")),
-        optional(list($._argument)),
-        optional(seq(";", list($.keyword))),
+        choice(
+          seq(optional(list($._argument)), optional(seq(";", list($._argument)))),
+          seq($._expression, $._loops),
+        ),
         ")",
       ),
     _argument: ($) => choice($._expression, $.keyword),
-    keyword: ($) => seq(field("name", $.identifier), T("EQ"), field("value", $._expression)),
+    keyword: ($) => seq(field("name", choice($.identifier, $.typed)), T("EQ"), field("value", $._expression)),
     subscript: ($) =>
       prec(
         P.postfix,
-        seq(field("object", $._expression), token.immediate(prec(9, "[")), optional(list(choice($._expression, $.colon))), "]"),
+        seq(field("object", $._expression), token.immediate(prec(9, "[")), optional(list(choice($._expression, $._of_last, $.colon))), "]"),
       ),
     colon: () => T("COLON"),
     parametric: ($) =>

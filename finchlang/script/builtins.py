@@ -11,10 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.algebra import OPERATORS
+from finchlang.script import collections, linear, strings
+from finchlang.script.collections import items
 from finchlang.script.display import display_text
 from finchlang.script.files import fread, fwrite
 from finchlang.script.shaping import SHAPE_FUNCTIONS, shape_function
 from finchlang.script.show import joined, kind_of, size_text, text
+from finchlang.script.strings import repeat_string, split_string
 from finchlang.script.tensors import (
     construct_tensor,
     convert,
@@ -52,13 +55,14 @@ from finchlang.types import Bool, Float64, Type
 @dataclass(frozen=True)
 class Builtin:
     """A function of the table: how it is called, what it does, and whether it prints (it is then
-    given the output's `write` first)."""
+    given the output's `write` first) or calls functions of the script (then what does that)."""
 
     name: str
     usage: str
     doc: str
     function: Callable[..., Any]
     prints: bool = False
+    calls: bool = False
 
     kind: ClassVar[str] = "a function"
 
@@ -70,9 +74,11 @@ class Builtin:
 BUILTINS: dict[str, Builtin] = {}
 
 
-def _add(usage: str, doc: str, function: Callable[..., Any], prints: bool = False) -> None:
+def _add(
+    usage: str, doc: str, function: Callable[..., Any], prints: bool = False, calls: bool = False
+) -> None:
     name = usage.partition("(")[0]
-    BUILTINS[name] = Builtin(name, usage, doc, function, prints)
+    BUILTINS[name] = Builtin(name, usage, doc, function, prints, calls)
 
 
 def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
@@ -183,7 +189,7 @@ def _size(value: Any, mode: Any = None) -> Any:
 def _shape(value: Any) -> tuple[int, ...]:
     if is_array(value) or isinstance(value, Scalar):
         return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, FinchRange)):
+    if isinstance(value, (list, tuple, str, dict, FinchRange)):
         return (len(value),)
     if is_number(value):
         return ()
@@ -214,8 +220,28 @@ _add(
     lambda *args: level_or_scalar("Scalar", (), args),
 )
 _add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`", swizzled)
+_OF_STRINGS: dict[str, Callable[..., Any]] = {"split": split_string, "repeat": repeat_string}
+
+
+def _of_shape(usage: str) -> Callable[..., Any]:
+    """A shape operator, or what a function of its name is of a string."""
+    of_tensors = shape_function(usage)
+    of_strings = _OF_STRINGS.get(usage.partition("(")[0], of_tensors)
+    if of_strings is of_tensors:
+        return of_tensors
+    return lambda x, *args: (of_strings if isinstance(x, str) else of_tensors)(x, *args)
+
+
 for _usage, _what in SHAPE_FUNCTIONS.items():
-    _add(_usage, _what, shape_function(_usage))
+    _add(_usage, _what, _of_shape(_usage))
+for _usage, _row in (collections.FUNCTIONS | strings.FUNCTIONS | linear.FUNCTIONS).items():
+    _add(_usage, _row.doc, _row.function, calls=_row.calls)
+_add(
+    "include(path)",
+    "run the script in a file, whose path is taken from the folder of the one that asks",
+    lambda caller, path: caller.evaluator.include(path, caller.span),
+    calls=True,
+)
 _add("size(A, k)", "the sizes of A as a tuple, or its k-th size", _size)
 _add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
 _add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
@@ -275,14 +301,19 @@ def _reduction(name: str) -> Callable[[Any], Any]:
     }
     operator, ufunc = ufuncs[name]
 
-    def reduce(value: Any) -> Any:
+    def reduce(call: Callable[..., Any], *args: Any) -> Any:
+        *function, value = args if args else (0,)
+        if len(function) > 1 or not args:
+            raise FinchError("type", f"{name} takes an array, or a function and an array")
+        if function:
+            value = [call(function[0], x) for x in items(value)]
         if is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
             return plain(ufunc(dense(value)))
-        items = list(entries(value))
-        if not items and name != "sum":
+        found = list(entries(value))
+        if not found and name != "sum":
             raise FinchError("type", f"{name} of nothing")
-        result = items[0] if items else 0
-        for item in items[1:]:
+        result = found[0] if found else 0
+        for item in found[1:]:
             result = operate(OPERATORS[operator], [result, item])
         return result
 
@@ -356,7 +387,12 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
 
 
 for _name, _what in (("sum", "the sum"), ("maximum", "the greatest"), ("minimum", "the least")):
-    _add(f"{_name}(A)", f"{_what} of the entries", _reduction(_name))
+    _add(
+        f"{_name}(f, A)",
+        f"{_what} of the entries, or of what a function gives for them",
+        _reduction(_name),
+        calls=True,
+    )
 _add("argmin(A)", "the coordinates of the first of the least entries", _coordinates(np.argmin))
 _add("argmax(A)", "the coordinates of the first of the greatest entries", _coordinates(np.argmax))
 for _name, _what in (
@@ -392,12 +428,19 @@ _add(
         x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar, TensorView)) else element_type(x)
     ),
 )
-_add("any(A)", "whether an entry is true", lambda A: any(_bools(A)))
-_add("all(A)", "whether every entry is true", lambda A: all(_bools(A)))
+for _name, _what, _test in (("any", "an", any), ("all", "every", all)):
+    _add(
+        f"{_name}(f, A)",
+        f"whether {_what} entry is true, or a function is true for it",
+        lambda call, *args, test=_test: test(_bools(call, *args)),
+        calls=True,
+    )
 
 
-def _bools(value: Any) -> Iterable[bool]:
-    for item in entries(value):
+def _bools(call: Callable[..., Any], *args: Any) -> Iterable[bool]:
+    *function, value = args if args else (0,)
+    for item in items(value):
+        item = call(function[0], item) if function else item
         if not isinstance(item, (bool, np.bool_)):
             raise FinchError("type", f"any and all need entries of {Bool}, not {kind_of(item)}")
         yield bool(item)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from finchlang.types import ALIASES, TYPES
 class FinchFunction:
     """A function of the script: its scope, the environment it was made in, and its body, ready to
     run in an environment of that scope. `closed` is what kernels made of it (`closing.Closed`),
-    `laws` what is declared of it."""
+    `laws` what is declared of it, `defaults` what parameters are that are left out."""
 
     definition: Function
     scope: Scope
@@ -31,6 +31,7 @@ class FinchFunction:
     body: Callable[[Environment], Any]
     closed: Any = None
     laws: Laws = Laws()
+    defaults: Mapping[str, Callable[[Environment], Any]] = field(default_factory=dict)
 
     kind: ClassVar[str] = "a function"
 

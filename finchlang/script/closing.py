@@ -147,6 +147,9 @@ class _Closing:
 
     def operation(self) -> Operation:
         definition, names = self.definition, {n: n for n in self.own}
+        if definition.types:
+            message = f"`{self.name}` has parameters with types, which kernels do not check"
+            raise FinchError("type", message, definition.span, "leave the types out")
         repeated = next((p for p in self.parameters if self.parameters.count(p) > 1), None)
         if repeated is not None:
             raise FinchError("type", f"`{repeated}` is a parameter twice", definition.span)

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from finchlang.syntax import Call, For, Function, Let, Macro, Node, Variable
+from finchlang.forms import Comprehension, Lambda, Local
+from finchlang.syntax import (
+    Call,
+    For,
+    Function,
+    Let,
+    Macro,
+    Node,
+    Variable,
+)
 from finchlang.walk import children
 
 
@@ -95,8 +104,10 @@ def assigned_names(node: Node) -> set[str]:
     match node:
         case Function(name):
             return {name}
-        case For(variable, iterable, body):
-            return assigned_names(iterable) | (assigned_names(body) - {variable})
+        case Lambda() | Comprehension() | Local():
+            return set()
+        case For(variable, iterable, body, names):
+            return assigned_names(iterable) | (assigned_names(body) - {variable, *names})
         case Macro("properties" | "case" | "iterate", (target, *_)):
             declared = target.op if isinstance(target, Call) else target
             return {declared.name} if isinstance(declared, Variable) else set()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
 from finchlang.script.callables import PYTHON_FAULTS, FinchFunction, fault
 from finchlang.script.declarations import (
     declared,
@@ -20,12 +21,12 @@ from finchlang.script.declarations import (
     with_properties,
     with_region,
 )
-from finchlang.script.environment import Environment, Scope, assigned_names
-from finchlang.script.evaluate_calls import Calls, Leave
+from finchlang.script.environment import Environment, Scope
+from finchlang.script.evaluate_calls import Leave
 from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.evaluate_forms import Forms, interruptible, items, taken_apart
 from finchlang.script.indexing import set_subscript
-from finchlang.script.show import text
-from finchlang.script.values import entries, truth
+from finchlang.script.show import show, text
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     Break,
@@ -79,7 +80,7 @@ class MakeArray(Protocol):
     ) -> Any: ...
 
 
-class Evaluator(Calls):
+class Evaluator(Forms):
     """Evaluates scripts. `run_kernel` does what `@finch` asks for, `arrays` what `@array` and `@einsum`
     do; `output` takes what is printed.
 
@@ -107,6 +108,11 @@ class Evaluator(Calls):
             Mode: self.mode,
             Let: self.let,
             Function: self.function,
+            Lambda: self.lambda_,
+            Comprehension: self.comprehension,
+            Broadcast: self.broadcast,
+            Local: self.local,
+            Try: self.try_,
             Script: self.script,
             If: self.conditional,
             While: self.repeat,
@@ -121,6 +127,7 @@ class Evaluator(Calls):
     def evaluate(self, script: Node, environment: Environment) -> Any:
         """Run a script in the outermost environment; the value of its last statement, None if that
         has none."""
+        self.environment = environment
         return self._outermost(
             lambda: self.ready(script, environment.scope)(environment), script.span
         )
@@ -185,7 +192,11 @@ class Evaluator(Calls):
 
     def let(self, node: Let, scope: Scope) -> Closure:
         """`x = value`; `x += value` is `x = x + value`; `a, b = values`."""
-        span, value = node.span, self.closure(node.value, scope)
+        span, target = node.span, node.targets[0]
+        if isinstance(node.value, Lambda) and isinstance(target, Variable):
+            value = self.lambda_(node.value, scope, target.name)
+        else:
+            value = self.closure(node.value, scope)
         if node.op is not None:
             old = self.closure(node.targets[0], scope)
             value = self.call_by_name(Variable(node.op, span=span), [old, value], span, scope)
@@ -226,11 +237,12 @@ class Evaluator(Calls):
 
             return bind
         assert isinstance(target, Subscript)
-        place, indices = self.closure(target.object, scope), self.indices(target, scope)
+        place, indices = self.closure(target.object, scope), self.places(target, scope)
 
         def store(env: Environment, value: Any) -> None:
             check(value)
-            array, at = place(env), [index(env) for index in indices]
+            array = place(env)
+            at = indices(env, array)
             try:
                 set_subscript(array, at, value)
             except FinchError as error:
@@ -240,16 +252,6 @@ class Evaluator(Calls):
                 raise fault(error, "the assignment", span) from None
 
         return store
-
-    def function(self, node: Function, scope: Scope) -> Closure:
-        own = {n for n in assigned_names(node.body) if not scope.is_local(n)}
-        inner = Scope(scope, own | {*node.parameters})
-        body, values = self.closure(node.body, inner), scope.values_with(node.name)
-
-        def define(env: Environment) -> None:
-            values(env)[node.name] = FinchFunction(node, inner, env, body)
-
-        return define
 
     # ---------------------------------------------------------------- control
 
@@ -264,18 +266,6 @@ class Evaluator(Calls):
 
         return conditional
 
-    def condition(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
-        value, span = self.closure(node, scope), node.span
-
-        def holds(env: Environment) -> bool:
-            try:
-                return truth(value(env))
-            except FinchError as error:
-                error.at(span)
-                raise
-
-        return holds
-
     def repeat(self, node: While, scope: Scope) -> Closure:
         holds, goes_on = self.condition(node.condition, scope), self.body(node.body, scope)
 
@@ -286,12 +276,13 @@ class Evaluator(Calls):
         return interruptible(node.span, repeat)
 
     def iterate(self, node: For, scope: Scope) -> Closure:
-        name, inner = node.variable, Scope(scope, (node.variable,))
+        names = node.names or (node.variable,)
+        inner = Scope(scope, names)
         entries, goes_on = self.closure(node.iterable, scope), self.body(node.body, inner)
 
         def iterate(env: Environment) -> None:
             for item in items(entries(env)):
-                if not goes_on(Environment(inner, env, {name: item})):
+                if not goes_on(Environment(inner, env, taken_apart(item, names))):
                     break
 
         return interruptible(node.span, placed(node.span, iterate))
@@ -323,7 +314,8 @@ class Evaluator(Calls):
     # ---------------------------------------------------------------- macros
 
     def macro(self, node: Macro, scope: Scope) -> Closure:
-        others = {"time": self.timed, "assert": self.assertion, "__DIR__": self.directory}
+        others = {"time": self.timed, "elapsed": self.timed, "show": self.shown}
+        others |= {"assert": self.assertion, "__DIR__": self.directory}
         others |= {"array": self.array, "einsum": self.array}
         return others.get(node.name, self.declaration)(node, scope)
 
@@ -359,15 +351,28 @@ class Evaluator(Calls):
         return placed(node.span, array)
 
     def timed(self, node: Macro, scope: Scope) -> Closure:
-        run = self.closure(node.args[0], scope)
+        run, is_told = self.closure(node.args[0], scope), node.name == "time"
 
         def timed(env: Environment) -> Any:
             start = time.perf_counter()
             value = run(env)
-            self.output(f"  {time.perf_counter() - start:.6f} seconds\n")
-            return value
+            elapsed = time.perf_counter() - start
+            if is_told:
+                self.output(f"  {elapsed:.6f} seconds\n")
+            return value if is_told else elapsed
 
         return timed
+
+    def shown(self, node: Macro, scope: Scope) -> Closure:
+        """`@show e`: prints the text of e with its value."""
+        run, span = self.closure(node.args[0], scope), node.args[0].span
+
+        def shown(env: Environment) -> Any:
+            value = run(env)
+            self.output(f"{span.text if span else '?'} = {show(value)}\n")
+            return value
+
+        return shown
 
     def assertion(self, node: Macro, scope: Scope) -> Closure:
         condition, *others = node.args
@@ -385,20 +390,3 @@ class Evaluator(Calls):
         source = node.span.source.name if node.span else ""
         folder = "." if source.startswith("<") else str(Path(source).parent)
         return lambda env: folder
-
-
-def items(value: Any) -> Iterable[Any]:
-    """The entries of a value, in order; of a string, its characters."""
-    return value if isinstance(value, str) else entries(value)
-
-
-def interruptible(span: Span | None, loop: Closure) -> Closure:
-    """A loop, which Ctrl-C stops with an error at its place."""
-
-    def run(env: Environment) -> Any:
-        try:
-            return loop(env)
-        except KeyboardInterrupt:
-            raise FinchError("interrupted", "stopped in this loop", span) from None
-
-    return run

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from finchlang.algebra import OPERATORS, Operator
 from finchlang.script.arithmetic import compute, is_by_kernel
@@ -19,6 +20,7 @@ from finchlang.script.callables import (
 )
 from finchlang.script.environment import Environment, Scope
 from finchlang.script.evaluate_expressions import Closure, Expressions, placed
+from finchlang.script.parameters import arguments
 from finchlang.script.show import kind_of
 from finchlang.script.values import operate, plain_functions, truth
 from finchlang.source import FinchError, Span
@@ -53,12 +55,26 @@ class Leave(Exception):
         return FinchError("syntax", f"`{word}` stands outside of {where}", self.node.span)
 
 
+class Caller(NamedTuple):
+    """What functions that call others are given: the evaluator, and where they are called."""
+
+    evaluator: Any
+    span: Span | None
+
+    def __call__(self, function: Any, *args: Any) -> Any:
+        return self.evaluator.apply(function, list(args), {}, self.span)
+
+
 class Calls(Expressions):
     """Calls as closures. `output` takes what is printed, `run_kernel` runs kernels."""
 
     run_kernel: Callable[[KernelNode, Environment], Any]
     output: Callable[[str], Any]
     depth = 0  # of calls of the script's functions
+
+    @abstractmethod
+    def dotted(self, node: Call, scope: Scope) -> Closure:
+        """An operator with a dot."""
 
     def call(self, node: Call | KeywordCall, scope: Scope) -> Closure:
         op, span = node.op, node.span
@@ -72,6 +88,8 @@ class Calls(Expressions):
                 return self.apply(function, args, {n: value(env) for n, value in given}, span)
 
             return placed(span, call_with_keywords)
+        if isinstance(op, Variable) and op.name[0] == ".":
+            return self.dotted(Call(op, node.args, span=span), scope)
         if isinstance(op, Variable):
             return self.call_by_name(op, arguments, span, scope)
         return self.call_of(self.closure(op, scope), arguments, span)
@@ -150,10 +168,10 @@ class Calls(Expressions):
         """`function(args...; keywords...)`, for whatever can be called."""
         if isinstance(function, Builtin):
             return self.apply_builtin(function, args, keywords, span)
+        if isinstance(function, FinchFunction):
+            return self.enter(function, args, keywords, span)
         if keywords:
             raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
-        if isinstance(function, FinchFunction):
-            return self.enter(function, args, span)
         if isinstance(function, Type):
             function = OPERATORS[function.name]
         try:
@@ -175,6 +193,8 @@ class Calls(Expressions):
     ) -> Any:
         if function.prints:
             args = [self.output, *args]
+        elif function.calls:
+            args = [Caller(self, span), *args]
         try:
             return function.function(*args, **keywords)
         except PYTHON_FAULTS as error:
@@ -182,19 +202,30 @@ class Calls(Expressions):
                 check_call(function, args, keywords)
             raise fault(error, f"`{function.usage}`", span) from None
 
-    def enter(self, function: FinchFunction, args: list[Any], span: Span | None) -> Any:
+    def enter(
+        self,
+        function: FinchFunction,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+    ) -> Any:
         """A call of one of the script's functions."""
-        parameters = function.definition.parameters
-        if len(args) != len(parameters):
+        definition, environment = function.definition, None
+        parameters = definition.parameters
+        if keywords or definition.defaults or definition.types:
+            environment = arguments(function, args, keywords, span)
+        elif len(args) != len(parameters):
             message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
             raise FinchError("type", message, span)
         if self.depth >= CALL_DEPTH:
             name = function.definition.name
             raise FinchError("resource", f"{name} is called more than {CALL_DEPTH} deep", span)
-        values = dict(zip(parameters, args, strict=True))
+        if environment is None:
+            values = dict(zip(parameters, args, strict=True))
+            environment = Environment(function.scope, function.parent, values)
         self.depth += 1
         try:
-            result = function.body(Environment(function.scope, function.parent, values))
+            result = function.body(environment)
         except Leave as leave:
             if not isinstance(leave.node, Return):
                 raise leave.outside() from None

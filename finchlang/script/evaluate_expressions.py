@@ -10,7 +10,7 @@ from typing import Any
 from finchlang.algebra import literal_type
 from finchlang.script.callables import PREDEFINED, LevelName
 from finchlang.script.environment import Environment, Scope
-from finchlang.script.indexing import ALL, subscript
+from finchlang.script.indexing import ALL, shape_of, subscript
 from finchlang.script.show import joined, text
 from finchlang.script.values import FinchRange, array_literal, held, number
 from finchlang.source import FinchError, Span
@@ -33,7 +33,8 @@ from finchlang.tensors.policies import POLICIES
 from finchlang.tensors.tensor import Scalar
 from finchlang.tensors.workspace import Workspace
 from finchlang.text.foreign import explained
-from finchlang.types import type_of_value
+from finchlang.types import named_type, type_of_value
+from finchlang.walk import children
 
 #: a part of a script, ready to run: gives its value, None for statements without one
 Closure = Callable[[Environment], Any]
@@ -112,12 +113,13 @@ class Expressions:
         return lambda env: tuple([item(env) for item in items])
 
     def subscript(self, node: Subscript, scope: Scope) -> Closure:
-        value, indices = self.closure(node.object, scope), self.indices(node, scope)
+        value, indices = self.closure(node.object, scope), self.places(node, scope)
         span = node.span
 
         def entry(env: Environment) -> Any:
             try:
-                return subscript(value(env), [index(env) for index in indices])
+                found = value(env)
+                return subscript(found, indices(env, found))
             except FinchError as error:
                 error.at(span)
                 raise
@@ -126,17 +128,35 @@ class Expressions:
             found = value(env)
             return held(found) if isinstance(found, Scalar) else entry(env)
 
-        return entry if indices else content
+        return entry if node.indices else content
 
-    def indices(self, node: Subscript, scope: Scope) -> list[Closure]:
-        return [
-            (lambda env: ALL) if isinstance(index, Colon) else self.closure(index, scope)
+    def places(self, node: Subscript, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
+        """The indices into a value, in which `end` is the size of the dimension."""
+        inner, has_end = Scope(scope, ("end",)), any(map(_has_end, node.indices))
+        indices: list[Closure] = [
+            (lambda env: ALL)
+            if isinstance(index, Colon)
+            else self.closure(index, inner if has_end else scope)
             for index in node.indices
         ]
+
+        def places(env: Environment, value: Any) -> list[Any]:
+            return [index(env) for index in indices]
+
+        def places_with_end(env: Environment, value: Any) -> list[Any]:
+            shape = shape_of(value)
+            if len(shape) != len(indices):  # which is said where the value is indexed
+                shape = (*shape, *[0] * len(indices))[: len(indices)]
+            within = [Environment(inner, env, {"end": size}) for size in shape]
+            return [index(each) for index, each in zip(indices, within, strict=True)]
+
+        return places_with_end if has_end else places
 
     def typed(self, node: Typed, scope: Scope) -> Closure:
         """`x::Int64`: x, which must be a number of that type."""
         value = self.variable(node.name, scope)
+        if named_type(node.kind) is None:
+            raise FinchError("syntax", f"there is no type {node.kind}", node.span)
 
         def typed(env: Environment) -> Any:
             found = type_of_value(value(env))
@@ -188,6 +208,12 @@ class Expressions:
         return known
 
 
+def _has_end(node: Node) -> bool:
+    """Whether `end` is in an index, and not in one of another subscript there."""
+    below = [node.object] if isinstance(node, Subscript) else children(node)
+    return node == Variable("end") or any(map(_has_end, below))
+
+
 def placed(span: Span | None, run: Closure) -> Closure:
     """`run`, whose errors are placed at `span` unless they have a place already."""
 
@@ -206,9 +232,6 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
         message = f"{name} is local to this function and has no value yet"
         hint = "what a function assigns to is its own: give it a value first, or pass it in"
         return FinchError("unknown name", message, span, hint)
-    if name[0] == ".":
-        hint = f"write `@array C = A {name} B`"
-        return FinchError("syntax", f"`{name}` stands in `@array` only", span, hint)
     return unknown_name(name, span, {*env.names(), *PREDEFINED})
 
 

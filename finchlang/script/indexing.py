@@ -6,8 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, array_literal, dense, held, is_array, plain, whole
+from finchlang.script.show import kind_of, show
+from finchlang.script.values import (
+    FinchRange,
+    array_literal,
+    dense,
+    held,
+    is_array,
+    is_number,
+    plain,
+    whole,
+)
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -21,6 +30,13 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
         return held(value)
+    if isinstance(value, dict):
+        key = _key(indices)
+        if key not in value:
+            raise FinchError("bounds", f"there is no key {show(key)}")
+        return value[key]
+    if isinstance(value, Type):
+        return array_literal([indices], False).astype(value.dtype) if indices else []
     if isinstance(value, (tuple, list, FinchRange, str)):
         (subscript,) = _subscripts(value, (len(value),), indices)
         if isinstance(subscript, int):
@@ -47,6 +63,9 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         element = target.format.element_type
         target.value = element.wrap(_storable(value, element))
         return
+    if isinstance(target, dict):
+        target[_key(indices)] = value
+        return
     if isinstance(target, list):
         (subscript,) = _subscripts(target, (len(target),), indices)
         target[subscript] = value
@@ -64,6 +83,22 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         raise FinchError("type", "this array is read-only")
     kept = type_of_dtype(array.dtype)
     array[subscripts] = value if kept is None else _storable(value, kept)
+
+
+def _key(indices: list[Any]) -> Any:
+    key = indices[0] if len(indices) == 1 else tuple(indices)
+    if not isinstance(key, (str, tuple)) and not is_number(key):
+        raise FinchError("type", f"{kind_of(key)} is no key")
+    return key
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The sizes of what has indices."""
+    if is_array(value) or isinstance(value, Scalar):
+        return tuple(value.shape)
+    if isinstance(value, (list, tuple, str, FinchRange)):
+        return (len(value),)
+    raise FinchError("type", f"{kind_of(value)} cannot be indexed")
 
 
 def dense_view(value: Any) -> np.ndarray | None:

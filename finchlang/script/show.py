@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def kind_of(value: Any) -> str:
     if found is not None:
         return f"{found} ({text(value)})"
     names: dict[type, str] = {str: "a string", tuple: "a tuple", list: "a vector"}
+    names[dict] = "a dictionary"
     if type(value) in names:
         return names[type(value)]
     if isinstance(value, np.ndarray) or is_scipy(value):
@@ -85,12 +87,15 @@ def text(value: Any, depth: int = 0) -> str:
     if isinstance(value, np.generic):
         return str(value)
     if isinstance(value, Pair):
-        return " => ".join(map(text, value))
+        check_depth(depth)
+        return " => ".join([show(part, depth + 1) for part in value])
     if isinstance(value, tuple):
         inner = _entries(value, depth)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, list):
         return f"[{_entries(value, depth)}]"
+    if isinstance(value, dict):
+        return f"Dict({_entries([*starmap(Pair, value.items())], depth)})"
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, (Tensor, SwizzledTensor, TensorView)):

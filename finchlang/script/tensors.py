@@ -178,6 +178,7 @@ def sparse_of(*args: Any) -> Tensor:
     if values.shape != (count,):
         message = f"there are {count} coordinates and {size_text(values.shape)} values"
         raise FinchError("dimension", message)
+    values = values if len(values) else values.astype(float)
     element = type_of_dtype(values.dtype)
     if element is None:
         raise FinchError("type", f"{values.dtype} is no element type")

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
+from itertools import starmap
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,6 +122,8 @@ def entries(value: Any) -> Iterable[Any]:
         return value
     if is_array(value):
         return map(plain, dense(value).flatten(order="F"))
+    if isinstance(value, dict):
+        return [*starmap(Pair, value.items())]
     raise FinchError("type", f"{kind_of(value)} has no entries")
 
 
@@ -177,6 +180,13 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
+    if op.name == "=>" and len(args) == 2:
+        return Pair(*args)
+    if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
+        found = args[0] if isinstance(args[0], str) else [*entries(args[0])]
+        if len(found):
+            return found[0 if op.name == "first" else -1]
+        raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
     raise FinchError("type", f"`{op.name}` does not take {others}")
 
@@ -253,6 +263,8 @@ def equal(a: Any, b: Any, depth: int = 0) -> bool:
         return a.shape == b.shape and bool(np.all(dense(a) == dense(b)))
     if is_array(a) or is_array(b):
         return False
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(a[k], b[k], depth + 1) for k in a)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         check_depth(depth)
         # a loop of its own: `all` of a generator takes C's stack
@@ -279,10 +291,22 @@ def whole(value: Any, what: str) -> int:
     return int(value)
 
 
+def shaped(found: list[Any], shape: tuple[int, ...] | None = None) -> Any:
+    """What was computed of many elements: numbers as an array, by columns, other values as a vector."""
+    if found and all(map(is_number, found)):
+        array = array_literal([found], False)
+        return array if shape is None else array.reshape(shape, order="F")
+    if shape is not None and len(shape) != 1:
+        raise FinchError("type", "an array of several dimensions holds numbers alone")
+    return found
+
+
 def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
     """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix of the entries' common type; anything but
     numbers makes a plain vector."""
     entries = [entry for row in rows for entry in row]
+    if not entries:
+        return []  # which grows
     if all(is_number(e) for e in entries):
         types = [found for e in entries if (found := type_of_value(e)) is not None]
         element = reduce(promote, types) if types else Float64

@@ -7,6 +7,7 @@ from typing import Any
 
 from lark import Token
 
+from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     MISSING,
@@ -33,6 +34,7 @@ from finchlang.syntax import (
     Script,
     Subscript,
     Text,
+    Typed,
     Variable,
     While,
 )
@@ -41,6 +43,8 @@ from finchlang.text.kernel_builder import SPELLINGS, nodes
 from finchlang.text.literals import STRING_PART, closing, escaped, number, pair, typed_literal
 from finchlang.types import named_type
 
+#: packages of Julia that `using` may name, since what is here of them is there from the start
+PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}
 
 
@@ -93,6 +97,9 @@ class Builder(AnnotationBuilder):
                     parts.append(text)
         return Text(tuple(parts), span=whole)
 
+    def operator_argument(self, parts: list) -> Node:
+        return self.operator(parts[0])
+
     def UNDERSCORE(self, token: Token) -> Node:
         return Variable("_", span=self.at(token))
 
@@ -125,6 +132,62 @@ class Builder(AnnotationBuilder):
     def range_(self, parts: list) -> Node:
         step = parts[2] if len(parts) == 5 else None
         return Range(parts[0], step, parts[-1], span=self.over(parts))
+
+    def product(self, parts: list) -> Node:
+        """`2x`, where a name stands right after a number."""
+        if isinstance(parts[2], Range):
+            raise FinchError("syntax", "a range is no factor", parts[2].span)
+        return Call(Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts))
+
+    def negated_product(self, parts: list) -> Node:
+        return self.product([self.negative(parts[:2]), *parts[2:]])
+
+    def piped(self, parts: list) -> Node:
+        return Call(parts[2], (parts[0],), span=self.over(parts))
+
+    def transposed(self, parts: list) -> Node:
+        return Call(Variable("adjoint", span=self.at(parts[1])), (parts[0],), span=self.over(parts))
+
+    def last(self, parts: list) -> Node:
+        return Variable("end", span=self.at(parts[0]))
+
+    def broadcast(self, parts: list) -> Node:
+        return Broadcast(parts[0], nodes(parts[1:]), span=self.over(parts))
+
+    def lambda_(self, parts: list) -> Node:
+        left = parts[0]
+        names = left.items if isinstance(left, Group) else (left,)
+        message = "the parameters of a function are names, as in `(x, y) -> x + y`"
+        parameters = tuple(self.name(name, message) for name in names)
+        return Lambda(parameters, parts[2], span=self.over(parts))
+
+    def do_call(self, parts: list) -> Node:
+        """`f(args) do x ... end`: a function that is the first argument."""
+        at = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "DO")
+        start = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "_SEP")
+        names = tuple(self.name(n) for n in nodes(parts[at:start]))
+        body = Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
+        function = Lambda(names, body, span=self.over(parts[at:]))
+        call = self.call(parts[:at])
+        assert isinstance(call, (Call, KeywordCall))
+        return replace(call, args=(function, *call.args), span=self.over(parts))
+
+    def comprehension(self, parts: list) -> Node:
+        return self.each(parts[1], parts[2:], self.over(parts))
+
+    def call_of_each(self, parts: list) -> Node:
+        each = self.each(parts[2], parts[3:], self.over(parts[2:-1]))
+        return Call(parts[0], (each,), span=self.over(parts))
+
+    def each(self, value: Node, parts: list, span: Span | None) -> Node:
+        loops = [p for p in parts if isinstance(p, tuple)]
+        words = [p.type for p in parts if isinstance(p, Token)]
+        conditions = nodes(parts)
+        names, iterables = zip(*loops, strict=True)
+        is_grid = words.count("EACH") == 1 and not conditions
+        return Comprehension(
+            value, names, iterables, conditions[0] if conditions else None, is_grid, span=span
+        )
 
     def prefixed(self, parts: list) -> Node:
         return Call(self.operator(parts[0]), (parts[1],), span=self.over(parts))
@@ -211,9 +274,8 @@ class Builder(AnnotationBuilder):
         targets, span = nodes(parts[:-1]), self.over(parts)
         target = targets[0]
         if len(targets) == 1:
-            if isinstance(target, Call) and isinstance(target.op, Variable):
-                names = tuple(self.name(a, "a parameter must be a name") for a in target.args)
-                return Function(target.op.name, names, parts[-1], span=span)
+            if isinstance(target, (Call, KeywordCall)) and isinstance(target.op, Variable):
+                return self.defined(target.op.name, self.head(target), parts[-1], span)
             if isinstance(target, Group):
                 targets = target.items
         for target in targets:
@@ -234,21 +296,76 @@ class Builder(AnnotationBuilder):
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> Node:
-        names = [self.name(p) for p in parts if isinstance(p, (Variable, Literal))]
-        return Function(names[0], tuple(names[1:]), parts[-2], span=self.over(parts))
+        parameters = [p for p in parts if isinstance(p, tuple)]
+        return self.defined(self.name(parts[1]), parameters, parts[-2], self.over(parts))
+
+    def parameter(self, parts: list) -> tuple[str, str | None, Node | None]:
+        """A parameter's name, type and default."""
+        kinds = [p for p in parts if isinstance(p, Token)]
+        type = self.name(parts[2]) if kinds and kinds[0] == "::" else None
+        return self.name(parts[0]), type, parts[-1] if kinds and kinds[-1] == "=" else None
+
+    def defined(self, name: str, parameters: list, body: Node, span: Span | None) -> Node:
+        names = tuple(n for n, _, _ in parameters)
+        types = tuple((n, type) for n, type, _ in parameters if type is not None)
+        defaults = tuple((n, given) for n, _, given in parameters if given is not None)
+        return Function(name, names, body, defaults, types, span=span)
+
+    def head(self, call: Call | KeywordCall) -> list[tuple[str, str | None, Node | None]]:
+        """The parameters of `f(x, y::Int, z = 1) = ...`, which is read as a call."""
+        found: list[tuple[str, str | None, Node | None]] = []
+        for node in call.args:
+            type = node.kind if isinstance(node, Typed) else None
+            node = node.name if isinstance(node, Typed) else node
+            found.append((self.name(node, "a parameter must be a name"), type, None))
+        keywords = call.keywords if isinstance(call, KeywordCall) else ()
+        return [*found, *((name, None, given) for name, given in keywords)]
 
     def while_(self, parts: list) -> Node:
         return While(parts[1], parts[2], span=self.over(parts))
 
-    def binding(self, parts: list) -> tuple[str, Node]:
-        return self.name(parts[0]), parts[2]
+    def binding(self, parts: list) -> tuple[tuple[str, ...], Node]:
+        *names, iterable = nodes(parts)
+        return tuple(self.name(n) for n in names), iterable
 
     def for_(self, parts: list) -> Node:
         span, body = self.over(parts), parts[-2]
-        for name, iterable in reversed([p for p in parts if isinstance(p, tuple)]):
+        for names, iterable in reversed([p for p in parts if isinstance(p, tuple)]):
             inner = body if isinstance(body, Script) else Script((body,), span=span)
-            body = For(name, iterable, inner, span=span)
+            whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
+            body = For(whole, iterable, inner, names if len(names) > 1 else (), span=span)
         return body
+
+    def local(self, parts: list) -> Node:
+        values = tuple(p for p in parts if isinstance(p, tuple))
+        return Local(values, parts[-2], span=self.over(parts))
+
+    def try_(self, parts: list) -> Node:
+        """The parts up to `catch`, up to `finally` and after it; a statement after `catch` on its line
+        is no name."""
+        words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
+        last = words.index("finally")
+        caught = words.index("catch") if "catch" in words else last
+        name, handler = "", None
+        if caught < last:
+            given = parts[caught + 1 : last]
+            if given and isinstance(given[0], Variable):
+                name, given = given[0].name, given[1:]
+            handler = Script(nodes(given), span=self.over(parts[caught:last]))
+        final = parts[last + 1] if last < len(parts) else None
+        if handler is None and final is None:
+            hint = "write `catch` and what is then to be done before its `end`"
+            raise FinchError("syntax", "this `try` catches nothing", self.at(parts[0]), hint)
+        return Try(parts[1], name, handler, final, span=self.over(parts))
+
+    def using(self, parts: list) -> Node:
+        """A package whose functions are there: nothing is to be done."""
+        for package in nodes(parts):
+            if self.name(package) not in PACKAGES:
+                message = "there are no packages: the language has what is there from the start"
+                hint = "take the line out; the text of another file is read by `include`"
+                raise FinchError("syntax", message, self.at(parts[0]), hint)
+        return Script((), span=self.over(parts))
 
     def if_(self, parts: list) -> Node:
         rest = nodes(parts)
@@ -259,6 +376,14 @@ class Builder(AnnotationBuilder):
 
     def return_(self, parts: list) -> Node:
         return Return(parts[1] if len(parts) > 1 else None, span=self.over(parts))
+
+    def guarded(self, parts: list) -> Node:
+        """`c && return x` is `if c ... end`, and `c || break` is `if !c ... end`."""
+        condition, sign, leaving = parts
+        if sign == "||":
+            condition = Call(Variable("!"), (condition,), span=condition.span)
+        body = Script((leaving,), span=leaving.span)
+        return If(((condition, body),), span=self.over(parts))
 
     def break_(self, parts: list) -> Node:
         return Break(span=self.over(parts))
@@ -286,7 +411,7 @@ class Builder(AnnotationBuilder):
         return Macro(str(word)[1:], (call, value), span=self.over(parts))
 
     def time(self, parts: list) -> Node:
-        return Macro("time", (parts[1],), span=self.over(parts))
+        return Macro(str(parts[0])[1:], (parts[1],), span=self.over(parts))
 
     def assert_(self, parts: list) -> Node:
         args = nodes(parts)

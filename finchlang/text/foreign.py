@@ -20,7 +20,7 @@ class Form(NamedTuple):
 
 
 FUNCTION = "write `function {f}({x}) ... end`"
-LAMBDA = "write `f({x}) = {e}`, and pass `f`"
+LAMBDA = "write `({x}) -> {e}`"
 NO_PACKAGES = "there are no packages: the language has what is there from the start"
 NO_TYPES = "there are no types of one's own"
 NO_ATTRIBUTES = "there is no member access"
@@ -38,7 +38,7 @@ FORMS = (
     Form(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+(?P<f>\w+)\s*\((?P<x>[^():*=]*)\).*", "`{at}` is no word of the language", FUNCTION),
     Form(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+\w.*", "`{at}` is no word of the language", "write `function f(x) ... end`"),
     Form(START + r"function\s+\w+\(.*\)\s*(?P<at>where\b.*)", "a function's parameters have no types of their own", "take `{at}` out"),
-    Form(r"\b(?P<at>function)\s*\((?P<x>[^()]*)\)(?P<e>)", "a function has a name here", "write `f({x}) = ...`"),
+    Form(r"\b(?P<at>function)\s*\((?P<x>[^()]*)\)(?P<e>)", "a function has a name here", "write `({x}) -> ...`"),
     Form(START + r"(?P<at>mutable\s+struct|struct|abstract\s+type|primitive\s+type|class|interface|enum|typedef)\b.*", NO_TYPES, "keep the parts in variables or in a tuple"),
     Form(START + r"(?P<at>module|baremodule|namespace|package)\s+\w.*", "a file is no module: all of its names are its own", "take the line and its `end` out"),
     Form(START + r"(?P<at>macro)\s+\w+\(.*", "there are no macros of one's own", "write a function"),
@@ -58,7 +58,6 @@ FORMS = (
     Form(START + r"(?P<at>until|unless|loop|repeat|do|foreach|forall)\b\s*(?:\w.*)?$", "`{at}` is no word of the language", "loops are `for` and `while`"),
     Form(START + r"(?P<at>end\s*(?:if|for|while|function)|fi|done|esac|endif|endfor|endwhile|endfunction)\b.*", "blocks end in `end` alone", "it is written `end`"),
     Form(START + r"(?:for|while|if|elseif)\b.*\s(?P<at>do|then)\s*$", "`{at}` is no word of the language", "take it out: the line ends the head"),
-    Form(r"(?P<at>\bdo)\s+\w+(?:\s*,\s*\w+)*\s*$", "there are no `do` blocks", "give the function a name, and pass that"),
     Form(START + r"for\s*\(.*;.*;.*\).*", "a `for` runs over a range", "write `for i = 1:n ... end`"),
     Form(START + r"(?:(?:for|while|if|elseif|function)\b.*[\w)\]]|else)\s*(?P<at>\{)(?!.*\}\s*\().*", "blocks are not in braces", "a block ends in `end`: take the braces out"),
     Form(START + r"(?:@finch\s+)?(?:if|for|while|elseif|else|begin|let|function|elif)\b[^?]*(?P<at>:)\s*$", "a line end begins the block, not a `:`", "take the `:` out, and end the block by `end`"),
@@ -73,7 +72,7 @@ FORMS = (
     Form(r"(?P<at>[=!]==)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
     Form(r"(?P<at>≡|≢|<>|=/=|~=)(?!=)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
     Form(r"(?P<at>\bis\s+not\b|\bis\b)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
-    Form(r"(?P<at>\bnot\s+in\b)", "`not in` is no operator", "write it as a loop, or as `any` of a comparison"),
+    Form(r"(?P<at>\bnot\s+in\b)", "`not in` is no operator", "write `!(x in v)`"),
     Form(r"(?P<at>\bnot)\b\s*\(?", "`not` is no operator", "it is written `!`"),
     Form(r"\band\b", "`and` stands between two conditions in other languages", "it is written `&&`"),
     Form(r"\bor\b", "`or` stands between two conditions in other languages", "it is written `||`"),
@@ -84,7 +83,9 @@ FORMS = (
     Form(r"=\s*(?P<at>if)\b.*", "an `if` has no value", "a choice is written `c ? a : b`"),
     Form(r"(?P<at>\blambda)\s+(?P<x>\w+(?:\s*,\s*\w+)*)\s*:\s*(?P<e>[^,]*[^,)\s])", "`lambda` is no word of the language", LAMBDA),
     Form(r"\((?P<x>\w+(?:\s*,\s*\w+)*)\)\s*(?P<at>=>)\s*(?P<e>[^,]*[^,)\s])", "`=>` makes a pair, not a function", LAMBDA),
-    Form(r"\{\s*\}|\{[^{}:]*:[^{}]*\}?", "there are no dictionaries in braces", "an array is written `[1, 2]`, a tuple `(1, 2)`"),
+    Form(r"\{\s*\}|\{[^{}:]*:[^{}]*\}?", "there are no dictionaries in braces", "write `Dict(\"a\" => 1, \"b\" => 2)`"),
+    Form(r"\bDict(?P<at>\{[^{}]*\})", "a dictionary takes keys and values of any kind", "take the braces out: `Dict()`"),
+    Form(r"\b(?:Vector|Array|Matrix)(?P<at>\{(?P<x>\w+)\})\(\s*\)", "there is no such constructor", "an empty vector that grows is written `{x}[]`"),
     Form(r"(?<!\w)\{[^{}]*\}?", "there are no sets: braces follow a level's name only", "an array is written `[1, 2]`, a tuple `(1, 2)`"),
     Form(r"(?P<at>\b[bfr]|raw|\$|@)(?P<x>\"[^\"]*\")", "strings have no letter before them", "a string is written {x}, and may hold `$name` and `$(name + 1)`"),
     Form(r'"""', "strings are closed by one quote, and may go over lines", 'a string is written `"text"`'),
@@ -98,13 +99,12 @@ FORMS = (
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.ndim)\b", NO_ATTRIBUTES, "write `ndims({x})`"),
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.nnz)\b", NO_ATTRIBUTES, "write `countstored({x})`"),
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.dtype)\b", NO_ATTRIBUTES, "write `eltype({x})`"),
-    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.T\b|\.transpose\(\))", NO_ATTRIBUTES, "write `permutedims({x})`"),
+    Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.T\b|\.transpose\(\))", NO_ATTRIBUTES, "write `{x}'`"),
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>sum|all|any|copy|reshape|flatten|repeat|length|max|min|round))\((?P<e>[^()]*)\)", NO_METHODS, "write `{f}({x})`"),
     Form(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>\w+)\()", NO_METHODS, "a call is written `f({x})`"),
-    Form(r"(?P<at>(?P<f>\b[A-Za-z_]\w*)\.)\((?P<x>[^()]*)\)", "a dot does not make a function one of elements", "in `@array C = {f}({x})` functions take arrays element by element"),
     Form(r"\b[A-Za-z_]\w*(?P<at>\.[A-Za-z_]\w*)", NO_ATTRIBUTES, "`.*` and the like stand in `@array C = A .* B`"),
     Form(r"[\w)\]]\s(?P<at>@)\s+[\w(\[]", "`@` is no operator", "a product of matrices is written `@einsum C[i, j] += A[i, k] * B[k, j]`"),
-    Form(r"\[\s*(?P<at>:)\w|\[[^\[\]]*(?P<at2>:)\]", "a range has both ends", "write them, as in `x[1:length(x)]`"),
+    Form(r"\[\s*(?P<at>:)\w|\[[^\[\]]*(?P<at2>:)\]", "a range has both ends", "write them, as in `x[1:end]`"),
     # ------------------------------------------------ macros
     Form(r"(?P<at>@(?:btime|benchmark|timeit|timed|allocated|profile))\b.*", "there is no `{at}`", "`@time` tells how long a statement takes"),
     Form(r"(?P<at>@(?:test|test_throws|testset|check))\b\s*(?P<x>.*?)(?=\s*$)", "there is no `{at}`", "`@assert` checks a condition"),
@@ -114,7 +114,7 @@ FORMS = (
     Form(r"(?P<at>@(?:finch_code|finch_kernel|code_\w+|macroexpand))\b.*", "there is no `{at}`", "the code of a kernel is shown by `finch residual FILE`, or `:residual` at the prompt"),
     Form(r"(?P<at>@(?:∀|forall|loop|tensor_loop))\s*(?P<x>\w*).*", "there is no `{at}`", "write `@finch for i = _ ... end`"),
     Form(r"(?P<at>@\.)\s*(?P<x>.*?)(?=\s*$)", "there is no `@.`", "write the dots in `@array C = A .* B`"),
-    Form(r"(?P<at>@(?:printf|sprintf|info|warn|debug|show))\b.*", "there is no `{at}`", 'write `println("x = $x")`'),
+    Form(r"(?P<at>@(?:printf|sprintf|info|warn|debug))\b.*", "there is no `{at}`", 'write `println("x = $x")`'),
     Form(r"\bfor\s+\w+\s*(?:in|=|∈)\s*(?P<at>range)\((?P<n>[^(),]*)\)", "a kernel loops over a range", "it is written `1:{n}`, or `_`, which tensors give"),
 )
 #: names that are not ours: looked for where one begins that is not known
@@ -137,7 +137,6 @@ NAMES = (
     Form(r"\b(?P<at>type|class)\b(?=\()", "`{at}` is not a function here", "it is written `typeof`"),
     Form(r"\b(?P<at>fabs)\b(?=\()", "`{at}` is not a function here", "it is written `abs`"),
     Form(r"\b(?P<at>power|pow)\b(?=\()", "`{at}` is not a function here", "a power is written `x ^ y`"),
-    Form(r"\b(?P<at>transpose|adjoint)\b(?=\((?P<x>\w+)\))", "`{at}` is not a function here", "write `permutedims({x})`"),
     Form(r"\b(?P<at>isna|isnull)\b(?=\()", "`{at}` is not a function here", "it is written `ismissing`, or `isnothing`"),
     Form(r"\b(?P<at>Array|Vector|Matrix|SparseMatrixCSC|SparseVector|csc_matrix|csr_matrix|coo_matrix)\b", "`{at}` is not a name here", "tensors are made by `Tensor(Dense(SparseList(Element(0.0))), 3, 3)`, arrays by `zeros(3, 3)`"),
     Form(r"\b(?P<at>sprand|sprandn)\b", "`{at}` is not a function here", "it is written `fsprand`"),

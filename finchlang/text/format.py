@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from lark import Token
 
 from finchlang.source import Bug, FinchError
-from finchlang.text.lines import CONTINUES, Frame
+from finchlang.text.lines import CONTINUES, PARTS, Frame
 from finchlang.text.parse import parse_script, tokens
-from finchlang.text.print import INDENT
+from finchlang.text.print_expressions import INDENT
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
-_TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN"}
+_TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN", "TIMES", "DOT"}
 _TIGHT_BEFORE = {
     "LCALL",
     "LSUB",
@@ -25,6 +25,9 @@ _TIGHT_BEFORE = {
     "COMMA",
     "SEMI",
     "TYPE_SIGN",
+    "TIMES",
+    "TRANSPOSE",
+    "DOT",
 }
 #: with blanks on both sides or none, as they are written, which shows what binds: `a*b + c`, `i+1:n`
 _AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
@@ -103,7 +106,7 @@ class _Writer:
 
     def closes(self, token: Token, depth: int) -> bool:
         """Whether `token`, after which so much is open, ends what is open, or a part of it."""
-        return depth < len(self.levels) or token.type in ("ELSE", "ELSEIF")
+        return depth < len(self.levels) or token.type in PARTS
 
     def nest(self, frames: Sequence[Frame]) -> None:
         """Open or close what the token that was put opens or closes. In a bracket lines begin below what

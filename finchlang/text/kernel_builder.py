@@ -13,6 +13,7 @@ from typing import Any
 
 from lark import Token
 
+from finchlang.forms import Broadcast, Comprehension, Lambda
 from finchlang.source import FinchError, Source, Span
 from finchlang.syntax import (
     Access,
@@ -51,6 +52,7 @@ from finchlang.walk import block, check_depth, replace, walk
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
 SPELLINGS |= {f".{sign}": f".{SPELLINGS[sign]}" for sign in "≤≥≠"}
+SPELLINGS |= {"≈": "isapprox", "∈": "isin", "in": "isin"}  # of scripts
 #: The assignment operators of kernels besides `<<op>>=` (Finch'25 Fig 8a has `<<op>>=` alone).
 ASSIGNMENTS = {
     "=": "initwrite",
@@ -67,6 +69,9 @@ _NO_PLACE = {
     KeywordCall: "a keyword argument",
     Parametric: "a parametrised constructor",
     Colon: "`:`",
+    Lambda: "a function without a name",
+    Broadcast: "a call with a dot",
+    Comprehension: "a comprehension",
 }
 
 
@@ -275,11 +280,9 @@ class KernelBuilder:
 
     def typed(self, parts: list) -> Node:
         name, _, kind = parts
-        type = named_type(self.name(kind))
-        if type is None:
-            raise syntax_error(f"there is no type {kind.name}", kind.span)
+        type, given = named_type(self.name(kind)), kind.name
         self.name(name)
-        return Typed(name, type.name, span=self.over(parts))
+        return Typed(name, given if type is None else type.name, span=self.over(parts))
 
     def mode(self, parts: list) -> Node:
         self.name(parts[2], "`@mode` takes a tensor's name")
@@ -343,12 +346,17 @@ def expression(node: Node, bound: frozenset[str]) -> Any:
     match node:
         case Literal():
             return node
+        case Variable("end"):
+            hint = "give the size, as in `x[size(x, 1)]`"
+            raise syntax_error("`end` is not an index in a kernel", node.span, hint)
         case Variable(name):
             return Index(name, span=node.span) if name in bound else node
         case Typed(Variable(name)) | Mode(Variable(name)):
             if name in bound:
                 what = "a tensor has a mode" if isinstance(node, Mode) else "`::` types a number"
                 raise syntax_error(f"{what}, and `{name}` is a loop's index here", node.span)
+            if isinstance(node, Typed) and named_type(node.kind) is None:
+                raise syntax_error(f"there is no type {node.kind}", node.span)
             return node
         case Subscript(tensor, indices):
             return _access(node, tensor, indices, bound)

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lark import Token
 
 from finchlang.source import Source, Span
+from finchlang.text.literals import is_float
 
 # fmt: off
 #: Tokens an operand may end with: a minus after one is infix, a `(` right after one is a call.
 OPERAND_ENDS = {
-    "NAME", "NUMBER", "STRING", "RPAR", "RBRACK", "RCURLY", "UNDERSCORE", "END", "DIR",
+    "NAME", "NUMBER", "STRING", "RPAR", "RBRACK", "RCURLY", "UNDERSCORE", "END", "DIR", "LAST",
+    "TRANSPOSE", "OPERATOR",
 }
 OPERAND_STARTS = {
     "NAME", "NUMBER", "STRING", "LPAR", "LBRACK", "NOT", "TILDE", "DIR", "UNDERSCORE",
+    "LAST",
 }
-CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY"}
+CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY", "TRANSPOSE"}
 #: A statement goes on in the next line after one of these.
 CONTINUES = {
     "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
     "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
-    "ELSE_COLON", "IN",
+    "ELSE_COLON", "IN", "ARROW", "PIPE", "TIMES",
 }
-BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION"}
-NO_SEPARATOR_BEFORE = {"END", "ELSE", "ELSEIF", "RPAR", "RBRACK", "RCURLY"}
+BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION", "TRY", "DO"}
+NO_SEPARATOR_BEFORE = {"END", "ELSE", "ELSEIF", "CATCH", "FINALLY", "RPAR", "RBRACK", "RCURLY"}
+#: what goes on with a block: of which, and how it is called after
+PARTS = {
+    "ELSEIF": ("IF", "block"), "ELSE": ("IF", "else"),
+    "CATCH": ("TRY", "catch"), "FINALLY": ("TRY", "finally"),
+}
 # fmt: on
+#: a number right before a name: a product
+FACTORS = re.compile(r"(?!0[xXbBoO])(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)([^\W\d_]\w*)\Z")
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 #: how a message ends of what closes something that was not opened
-STRAY = ("closes nothing", "belongs to no `if`")
+STRAY = ("closes nothing", "belongs to no `if`", "belongs to no `try`")
 
 
 class Fault(Exception):
@@ -50,7 +61,7 @@ class Frame:
     """An open bracket or block, and how many `?` in it still wait for their colon."""
 
     opener: Token | None
-    kind: str  # "file", "block", "else", "(", "[", "array", "{"
+    kind: str  # "file", "block", "else", "catch", "finally", "(", "[", "array", "{"
     indent: int = 0  # the column of the first token in the opener's line
     queries: int = 0
 
@@ -63,17 +74,47 @@ class Lines:
     """
 
     #: terminals that only this stage sees, which Lark would otherwise drop as unused
-    always_accept = ("NEWLINE", "MACRO", "SEMI", "LPAR", "LBRACK", "MINUS")
+    always_accept = ("NEWLINE", "MACRO", "SEMI", "LPAR", "LBRACK", "MINUS", "QUOTE")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         return Pass(stream).tokens()
+
+
+def factors(stream: Iterator[Token]) -> Iterator[Token]:
+    """The tokens, where `2x` is a number, TIMES and a name, as is `2(x + 1)` but for the name."""
+    before: Token | None = None
+    kinds = ["", "", ""]  # of the last tokens: a `:=` among them declares
+    for token in stream:
+        is_next = before is not None and token.start_pos == before.end_pos
+        if is_next and token.type == "LPAR" and "COLON_EQ" not in kinds:
+            assert before is not None
+            yield _part(before, len(before), len(before), "TIMES")
+        kinds = [*kinds[1:], token.type]
+        found = FACTORS.match(token) if token.type == "NUMBER" else None
+        if found is None or is_float(token):
+            yield token
+            before = token if token.type == "NUMBER" else None
+            continue
+        at = found.end(1)
+        yield _part(token, 0, at, "NUMBER")
+        yield _part(token, at, at, "TIMES")
+        yield _part(token, at, len(token), "NAME")
+        before = None
+
+
+def _part(token: Token, start: int, stop: int, kind: str) -> Token:
+    """A part of a token that stands in one line."""
+    assert token.start_pos is not None and token.line is not None and token.column is not None
+    line, column, at = token.line, token.column, token.start_pos
+    ends = {"end_line": line, "end_column": column + stop, "end_pos": at + stop}
+    return Token(kind, token[start:stop], at + start, line, column + start, **ends)
 
 
 class Pass:
     """One pass over the tokens of one text; `frames` is what is open after the last of them."""
 
     def __init__(self, stream: Iterator[Token]):
-        self.stream = stream
+        self.stream = factors(stream)
         self.frames = [Frame(None, "file")]
         self.suspect: Token | None = None
         self.is_declaring = False  # whether a `(` after a number gives the sizes of a declaration
@@ -103,7 +144,10 @@ class Pass:
             elif frames[-1].kind == "array" and self._new_element(previous, token, following):
                 before = "BLANK"
                 yield token.update(type="BLANK", value="")
-            token = self._refined(token, before, token.start_pos == previous.end_pos)
+            if self._is_argument(token, before, following):
+                token = token.update(type="OPERATOR")
+            else:
+                token = self._refined(token, before, token.start_pos == previous.end_pos)
             self._nest(token, before)
             signs = ("NEG", "NUMBER") if self.is_declaring else ()
             self.is_declaring = token.type in ("COLON_EQ", *signs)
@@ -132,10 +176,23 @@ class Pass:
         sign = token.type == "MINUS" or token == "+"
         return sign and following is not None and following.start_pos == token.end_pos
 
+    @staticmethod
+    def _is_argument(token: Token, before: str, following: Token | None) -> bool:
+        """Whether an operator stands alone between commas, as an argument of a call."""
+        is_sign = token.type in ("MINUS", "SUM_OP", "PRODUCT_OP", "POWER", "COMPARE", "AND", "OR")
+        ends = following is not None and following.type in ("COMMA", "RPAR")
+        return is_sign and ends and before in ("LCALL", "COMMA")
+
     def _refined(self, token: Token, before: str, adjacent: bool) -> Token:
         """The token under the name the grammar knows it by in this place."""
-        kind = token.type
+        kind, frame = token.type, self.frames[-1]
         is_sized = self.is_declaring and before == "NUMBER"
+        if kind in ("FOR", "IF") and frame.kind in (*BRACKETS, "array") and before in OPERAND_ENDS:
+            return token.update(type="EACH" if kind == "FOR" else "WHERE")
+        if kind == "END" and self.is_index:
+            return token.update(type="LAST")
+        if kind == "QUOTE" and adjacent and before in OPERAND_ENDS:
+            return token.update(type="TRANSPOSE")
         if kind == "LPAR" and adjacent and (before in CALLABLE_ENDS or is_sized):
             return token.update(type="LCALL")
         if kind == "LBRACK" and adjacent and before in CALLABLE_ENDS:
@@ -148,6 +205,16 @@ class Pass:
             self.frames[-1].queries -= 1
             return token.update(type="ELSE_COLON")
         return token
+
+    @property
+    def is_index(self) -> bool:
+        """Whether the innermost subscript is open, and no block in it."""
+        for frame in reversed(self.frames):
+            if frame.kind == "[":
+                return True
+            if frame.kind not in (*BRACKETS, "array"):
+                return False
+        return False
 
     def _nest(self, token: Token, before: str) -> None:
         """Open or close what `token` opens or closes."""
@@ -173,15 +240,15 @@ class Pass:
             frames.pop()
         elif kind == "END":
             self._end(token)
-        elif kind in ("ELSE", "ELSEIF"):
-            opener = frames[-1].opener
-            if opener is None or opener.type != "IF":
-                if any(f.opener is not None and f.opener.type == "IF" for f in frames):
+        elif kind in PARTS:
+            opener, (needed, part) = frames[-1].opener, PARTS[kind]
+            if opener is None or opener.type != needed:
+                if any(f.opener is not None and f.opener.type == needed for f in frames):
                     self._unclosed(opener)
-                raise Fault(f"this `{token}` {STRAY[1]}", token)
-            if frames[-1].kind == "else":
-                raise Fault(f"this `{token}` comes after the `else`", token)
-            frames[-1].kind = "block" if kind == "ELSEIF" else "else"
+                raise Fault(f"this `{token}` {STRAY[1 + (needed == 'TRY')]}", token)
+            if frames[-1].kind in ("else", "finally") or frames[-1].kind == part == "catch":
+                raise Fault(f"this `{token}` comes after the `{frames[-1].kind}`", token)
+            frames[-1].kind = part
 
     def _end(self, token: Token) -> None:
         frame = self.frames[-1]
@@ -189,9 +256,7 @@ class Pass:
             raise Fault(
                 f"this `end` {STRAY[0]}", token, "one `end` closes all of `for j = _, i = _`"
             )
-        if frame.kind == "[":
-            raise Fault("`end` is not an index here", token, "give the size, as in `x[length(x)]`")
-        if frame.kind not in ("block", "else"):
+        if frame.kind in (*BRACKETS, "array"):
             self._unclosed(frame.opener)
         opener = frame.opener
         assert opener is not None

@@ -51,9 +51,12 @@ def number(text: str, span: Span) -> tuple[Any, str | None]:
     if decimal := _FLOAT.match(text):
         real = float(f"{decimal['digits'].replace('_', '')}e{decimal['power'] or 0}")
         return (_rounded(real, Float32), "Float32") if decimal["mark"] == "f" else (real, None)
-    letters = re.match(r"([\d.]+)(?![xXbBoOeEf])([^\W\d_]\w*)\Z", text)
-    hint = f"a product is written `{letters[1]} * {letters[2]}`" if letters else None
-    raise _bad(text, span, hint)
+    raise _bad(text, span, None)
+
+
+def is_float(text: str) -> bool:
+    """Whether letters in a number's text are its exponent."""
+    return _FLOAT.match(text) is not None
 
 
 def _bad(text: str, span: Span, hint: str | None) -> FinchError:

@@ -8,10 +8,11 @@
 (function parameters: (arguments (identifier) @variable.parameter))
 (keyword name: (identifier) @variable.parameter)
 
-["begin" "else" "elseif" "end" "for" "function" "if" "in" "let" "return" "while"] @keyword
+["begin" "else" "elseif" "end" "for" "function" "if" "in" "let" "return" "while"
+ "try" "catch" "finally" "do" "using"] @keyword
 [(break) (continue)] @keyword
 ["@array" "@assert" "@case" "@declare" "@einsum" "@finch" "@freeze" "@iterate" "@mode" "@properties"
- "@schedule" "@thaw" "@time" "@workspace"] @function.macro
+ "@schedule" "@thaw" "@time" "@elapsed" "@show" "@workspace"] @function.macro
 (directory) @function.macro ; @__DIR__
 
 (constant) @constant.builtin
@@ -25,6 +26,7 @@
 (binary operator: _ @operator)
 (prefix operator: _ @operator)
 (assignment operator: _ @operator)
-["=" ":" "?" "∈"] @operator
+["=" ":" "?" "∈" "->" "|>" "'"] @operator
+(last) @variable.builtin
 ["(" ")" "[" "]" "{" "}"] @punctuation.bracket
 ["," ";"] @punctuation.delimiter

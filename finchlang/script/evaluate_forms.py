@@ -1,0 +1,204 @@
+"""Functions without a name, comprehensions, calls with a dot, `let` and `try` as closures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from finchlang.algebra import OPERATORS
+from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
+from finchlang.script.callables import FinchFunction
+from finchlang.script.dotted import elementwise
+from finchlang.script.environment import OUTERMOST, Environment, Scope, assigned_names
+from finchlang.script.evaluate_calls import Calls
+from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.parameters import check_types, refuse_methods
+from finchlang.script.values import entries, shaped, truth
+from finchlang.source import FinchError, Span
+from finchlang.syntax import (
+    Call,
+    Function,
+    Node,
+    Variable,
+)
+from finchlang.text.parse import parse_script
+
+
+class Forms(Calls):
+    """Forms that open a scope of their own, or call a function for each of many elements."""
+
+    arrays: Callable[..., Any]
+    environment: Environment  # the outermost one of what runs
+
+    def function(self, node: Function, scope: Scope) -> Closure:
+        made, values = self.made(node, scope), scope.values_with(node.name)
+
+        def define(env: Environment) -> None:
+            refuse_methods(node, values(env).get(node.name))
+            values(env)[node.name] = made(env)
+
+        return define
+
+    def lambda_(self, node: Lambda, scope: Scope, name: str = "lambda") -> Closure:
+        return self.made(Function(name, node.parameters, node.body, span=node.span), scope)
+
+    def made(self, node: Function, scope: Scope) -> Closure:
+        """A function, which knows where it was made."""
+        check_types(node)
+        own = {n for n in assigned_names(node.body) if not scope.is_local(n)}
+        inner = Scope(scope, own | {*node.parameters})
+        body = self.closure(node.body, inner)
+        defaults = {name: self.closure(given, inner) for name, given in node.defaults}
+        return lambda env: FinchFunction(node, inner, env, body, defaults=defaults)
+
+    def comprehension(self, node: Comprehension, scope: Scope) -> Closure:
+        inner = Scope(scope, {n for names in node.names for n in names})
+        value = self.closure(node.value, inner)
+        condition = node.condition
+        holds = (lambda env: True) if condition is None else self.condition(condition, inner)
+        within = [scope] + [scope if node.is_grid else inner] * (len(node.iterables) - 1)
+        sources = [self.closure(i, s) for i, s in zip(node.iterables, within, strict=True)]
+
+        def rounds(env: Environment, k: int, known: dict[str, Any]) -> Iterator[Environment]:
+            """The environments of the elements, of loops one in the other."""
+            if k == len(sources):
+                yield Environment(inner, env, known)
+                return
+            for item in items(sources[k](Environment(inner, env, known) if k else env)):
+                yield from rounds(env, k + 1, known | taken_apart(item, node.names[k]))
+
+        def all_of(env: Environment) -> Any:
+            return shaped([value(each) for each in rounds(env, 0, {}) if holds(each)])
+
+        def grid(env: Environment) -> Any:
+            parts = [list(items(source(env))) for source in sources]
+            found = []
+            for places in product(*parts[::-1]):
+                known: dict[str, Any] = {}
+                for item, names in zip(places[::-1], node.names, strict=True):
+                    known |= taken_apart(item, names)
+                found.append(value(Environment(inner, env, known)))
+            return shaped(found, tuple(map(len, parts)))
+
+        run = grid if node.is_grid else all_of
+        return interruptible(node.span, placed(node.span, run))
+
+    def broadcast(self, node: Broadcast, scope: Scope) -> Closure:
+        return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope)
+
+    def dotted(self, node: Call, scope: Scope) -> Closure:
+        """`a .+ b`"""
+        assert isinstance(node.op, Variable)
+        op = OPERATORS[node.op.name[1:]]
+        return self.by_elements(lambda env: op, node.args, node.span, scope)
+
+    def by_elements(
+        self, called: Closure, args: tuple[Any, ...], span: Span | None, scope: Scope
+    ) -> Closure:
+        arguments = self.closures(args, scope)
+
+        def run(env: Environment) -> Any:
+            function, given = called(env), [arg(env) for arg in arguments]
+            apply = self.apply
+            return elementwise(
+                function,
+                given,
+                lambda *xs: apply(function, list(xs), {}, span),
+                lambda *made: self.arrays(*made, self.run_kernel),
+            )
+
+        return interruptible(span, placed(span, run))
+
+    def local(self, node: Local, scope: Scope) -> Closure:
+        steps = []
+        for name, value in node.values:
+            given, scope = self.closure(value, scope), Scope(scope, (name,))
+            steps.append((name, given, scope))
+        inner = Scope(scope, {n for n in assigned_names(node.body) if not scope.is_local(n)})
+        body = self.closure(node.body, inner)
+
+        def local(env: Environment) -> Any:
+            for name, value, within in steps:
+                env = Environment(within, env, {name: value(env)})
+            return body(Environment(inner, env))
+
+        return local
+
+    def condition(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
+        value, span = self.closure(node, scope), node.span
+
+        def holds(env: Environment) -> bool:
+            try:
+                return truth(value(env))
+            except FinchError as error:
+                error.at(span)
+                raise
+
+        return holds
+
+    def try_(self, node: Try, scope: Scope) -> Closure:
+        """The name of a `catch` is bound to the message. What stops a script is not caught."""
+        body, inner = self.closure(node.body, scope), Scope(scope, (node.name,))
+        handler = None if node.handler is None else self.closure(node.handler, inner)
+        last = None if node.last is None else self.closure(node.last, scope)
+
+        def attempt(env: Environment) -> Any:
+            try:
+                return body(env)
+            except FinchError as error:
+                if handler is None or error.kind == "interrupted":
+                    raise
+                message = error.message
+            return handler(Environment(inner, env, {node.name: message}))
+
+        def attempt_and(env: Environment) -> Any:
+            try:
+                return attempt(env)
+            finally:
+                last(env)  # type: ignore[misc]
+
+        return attempt if last is None else attempt_and
+
+    def include(self, path: Any, span: Span | None) -> Any:
+        """Runs the file at a path, which is taken from the folder of the file that asks."""
+        if not isinstance(path, str):
+            raise FinchError("type", "include takes the path of a file")
+        asking = span.source.name if span is not None else "<"
+        folder = Path() if asking.startswith("<") else Path(asking).parent
+        try:
+            text = (folder / path).read_text("utf-8")
+        except UnicodeDecodeError:
+            raise FinchError("I/O", f"{path} is no text") from None
+        except OSError as error:
+            raise FinchError("I/O", f"{path} cannot be read: {error.strerror}") from None
+        script = parse_script(text, str(folder / path))
+        return self.closure(script, OUTERMOST)(self.environment)
+
+
+def items(value: Any) -> Iterable[Any]:
+    """The entries of a value, in order; of a string, its characters."""
+    return value if isinstance(value, str) else entries(value)
+
+
+def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """What the names of a loop are bound to for an entry."""
+    if len(names) == 1:
+        return {names[0]: item}
+    parts = list(items(item))
+    if len(parts) < len(names):
+        raise FinchError("type", f"{len(parts)} values are given to {len(names)} names")
+    return dict(zip(names, parts, strict=False))
+
+
+def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Closure:
+    """A loop, which Ctrl-C stops with an error at its place."""
+
+    def run(env: Environment) -> Any:
+        try:
+            return loop(env)
+        except KeyboardInterrupt:
+            raise FinchError("interrupted", "stopped in this loop", span) from None
+
+    return run

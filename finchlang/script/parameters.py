@@ -1,0 +1,118 @@
+"""Typed parameters, and those that may be left out: what a call of a script's function gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from finchlang.script.callables import Builtin, FinchFunction
+from finchlang.script.environment import Environment
+from finchlang.script.show import kind_of
+from finchlang.script.values import FinchRange, is_array, is_number
+from finchlang.source import FinchError, Span
+from finchlang.syntax import Function
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.types import named_type, type_of_value
+
+
+def _is_array(*dimensions: int) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        shape = value.shape if is_array(value) else None
+        if isinstance(value, (list, FinchRange)):
+            shape = (len(value),)
+        return shape is not None and (not dimensions or len(shape) in dimensions)
+
+    return check
+
+
+def _is_numeric(*kinds: str) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        found = type_of_value(value)
+        return found is not None and found.kind in kinds
+
+    return check
+
+
+_INTEGERS, _FLOATS = _is_numeric("int", "uint", "bool"), _is_numeric("float")
+#: types of Julia's that have others below them
+ABSTRACT: dict[str, Callable[[Any], bool]] = {
+    "Any": lambda value: True,
+    "Number": is_number,
+    "Real": is_number,
+    "Integer": _INTEGERS,
+    "AbstractFloat": _FLOATS,
+    **dict.fromkeys(("String", "AbstractString"), lambda value: isinstance(value, str)),
+    "Tuple": lambda value: isinstance(value, tuple),
+    "Dict": lambda value: isinstance(value, dict),
+    "Function": lambda value: isinstance(value, (FinchFunction, Builtin)),
+    **dict.fromkeys(("AbstractArray", "Array", "AbstractTensor"), _is_array()),
+    **dict.fromkeys(("AbstractVector", "Vector"), _is_array(1)),
+    **dict.fromkeys(("AbstractMatrix", "Matrix"), _is_array(2)),
+    "Tensor": lambda value: isinstance(value, (Tensor, SwizzledTensor)),
+    "Scalar": lambda value: isinstance(value, Scalar),
+}
+
+
+def check_types(definition: Function) -> None:
+    """Refuse types of parameters that there are not."""
+    for _, type in definition.types:
+        if type not in ABSTRACT and named_type(type) is None:
+            hint = "leave it out, or write `Int`, `Float64`, `Number`, `AbstractVector` ..."
+            raise FinchError("unknown name", f"there is no type {type}", definition.span, hint)
+
+
+def refuse_methods(definition: Function, known: Any) -> None:
+    """Refuse two definitions in a text that types or the number of arguments would tell apart."""
+    old = known.definition if isinstance(known, FinchFunction) else None
+    if old is None or old.span is None or definition.span is None or old is definition:
+        return
+    if old.span.source is definition.span.source and old.types != definition.types:
+        message = f"`{definition.name}` is defined twice: a function has no methods by types"
+        hint = f"give one another name, as in `{definition.name}2`"
+        raise FinchError("type", message, definition.span, hint)
+
+
+def arguments(
+    function: FinchFunction, args: list[Any], keywords: dict[str, Any], span: Span | None
+) -> Environment:
+    """The environment of a call. Parameters are given in their order or by their names; those that have
+    a default may be left out."""
+    definition, values = (
+        function.definition,
+        dict(zip(function.definition.parameters, args, strict=False)),
+    )
+    name, parameters = definition.name, definition.parameters
+    wrong = next((n for n in keywords if n not in parameters or n in values), None)
+    if wrong is not None:
+        message = f"{function} is given `{wrong}` twice"
+        if wrong not in parameters:
+            message = f"{function} has no parameter `{wrong}`"
+        raise FinchError("type", message, span)
+    if len(args) > len(parameters):
+        message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
+        raise FinchError("type", message, span)
+    values |= keywords
+    environment = Environment(function.scope, function.parent, values)
+    kinds = dict(definition.types)
+    for parameter in parameters:
+        if parameter not in values:
+            default = function.defaults.get(parameter)
+            if default is None:
+                raise FinchError("type", f"{function} is called without `{parameter}`", span)
+            values[parameter] = default(environment)
+        kind = kinds.get(parameter)
+        if kind is not None and not _is(values[parameter], kind):
+            message = f"`{parameter}` of `{name}` must be {kind}, not {kind_of(values[parameter])}"
+            raise FinchError("type", message, span)
+    return environment
+
+
+def _is(value: Any, kind: str) -> bool:
+    check = ABSTRACT.get(kind)
+    if check is not None:
+        return check(value)
+    return isinstance(value, (bool, int, float, np.generic)) and type_of_value(value) == named_type(
+        kind
+    )

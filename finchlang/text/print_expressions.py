@@ -1,0 +1,276 @@
+"""Expressions of either stratum as source that parses; what statements print as stands in `print.py`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from finchlang.forms import Broadcast, Comprehension, Lambda
+from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, Switch
+from finchlang.operation import Operation
+from finchlang.syntax import (
+    Access,
+    Block,
+    Call,
+    Colon,
+    Dimensionless,
+    Extent,
+    Group,
+    Index,
+    KeywordCall,
+    Literal,
+    Macro,
+    Mode,
+    Node,
+    Parametric,
+    Range,
+    Rows,
+    Script,
+    Subscript,
+    Text,
+    Typed,
+    Value,
+    Variable,
+)
+from finchlang.types import Pair
+
+# Precedence levels, lowest first, as in the grammar.
+ANY, PAIR, DISJUNCTION, CONJUNCTION, COMPARISON = range(5)
+RANGE, SUM, PRODUCT, SHIFT, PREFIX, POWER, ATOM = range(5, 12)
+INFIX = {
+    "=>": PAIR,
+    "||": DISJUNCTION,
+    "&&": CONJUNCTION,
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON),
+    **dict.fromkeys(("+", "-", "|"), SUM),
+    **dict.fromkeys(("*", "/", "%", "&"), PRODUCT),
+    **dict.fromkeys(("<<", ">>"), SHIFT),
+    "^": POWER,
+}
+INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
+INFIX |= {".÷": PRODUCT, ".⊻": SUM}
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_NAME = re.compile(r"[^\W\d]\w*\Z")
+#: the types that literals have of themselves
+_PLAIN = ("Bool", "Int64", "Float64")
+INDENT = "    "
+#: how statements print, which `print.py` says
+STATEMENTS: dict[type, Callable[[Any], list[str]]] = {}
+
+
+def pretty(node: Any) -> str:
+    """`node` as source text, with no more parentheses than needed and one statement a line.
+
+    `parse_script(pretty(p)) == p` and `parse_kernel(pretty(p)) == p` for whatever the parser
+    yields. What no source can say prints as itself: a Value's host expression, and the objects
+    that stand for tensors while rules run; a looplet does as Finch'25 Table 2 has it, without functions.
+    """
+    statement = STATEMENTS.get(type(node))
+    return "\n".join(statement(node)) if statement else expression_text(node)
+
+
+def lines_of(node: Any) -> list[str]:
+    """A statement's lines."""
+    statement = STATEMENTS.get(type(node))
+    return statement(node) if statement else [expression_text(node)]
+
+
+def body_of(node: Any) -> list[str]:
+    """The lines of what stands between a head and its `end`."""
+    statements = node.statements if isinstance(node, (Block, Script)) else (node,)
+    return [INDENT + line for s in statements for line in nested(s)]
+
+
+def nested(node: Any) -> list[str]:
+    """The lines of a statement among others: one that is a sequence itself is a `begin` block."""
+    if isinstance(node, (Block, Script)):
+        return ["begin", *body_of(node), "end"]
+    return lines_of(node)
+
+
+def expression_text(node: Any, level: int = ANY) -> str:
+    """`node` as an operand of an operator of that level: in parentheses if it binds less."""
+    write = EXPRESSIONS.get(type(node))
+    if write is None:
+        return str(node)
+    text, own = write(node)
+    return f"({text})" if own < level else text
+
+
+def listed(items: tuple[Any, ...]) -> str:
+    return ", ".join(expression_text(i) for i in items)
+
+
+def _literal(node: Literal) -> tuple[str, int]:
+    value, kind = node.value, node.type
+    if isinstance(value, Pair):
+        types = [None if t in _PLAIN else t for t in (kind or "")[5:-1].split(", ")]
+        return _infix("=>", tuple(map(Literal, value, types)))
+    if kind is not None and kind.startswith("UInt"):
+        text = f"0x{value:0{int(kind[4:]) // 4}x}"
+    elif kind is not None:
+        shown = np.float32(value) if kind == "Float32" else value
+        text = f"{kind}({_number(shown)})"
+    elif type(value) in (int, float):
+        text = _number(value)
+        if text.startswith("-"):
+            return text, PREFIX
+    else:
+        text = _number(value)
+    return text, ATOM
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (float, np.floating)):
+        if math.isnan(value):
+            return "NaN"
+        return ("-" if value < 0 else "") + "Inf" if math.isinf(value) else str(value)
+    return str(value)
+
+
+def _call(node: Call) -> tuple[str, int]:
+    name = node.op.name if isinstance(node.op, Variable) else ""
+    args = node.args
+    if len(args) == 1 and name in ("-", "!", "~"):
+        operand = expression_text(args[0], PREFIX)
+        if name == "-" and (operand[0] in "-.0123456789" or operand.startswith(("Inf", "NaN"))):
+            operand = f"({operand})" if not _is_power(args[0]) else operand
+        return name + operand, PREFIX
+    if len(args) > 1 and name in INFIX and (len(args) == 2 or name in ("+", "*", "&&", "||")):
+        return _infix(name, args)
+    if isinstance(node.op, (Variable, Operation, Call, Access, Subscript, Parametric)):
+        return f"{expression_text(node.op, ATOM)}({listed(args)})", ATOM
+    return f"({expression_text(node.op)})({listed(args)})", ATOM
+
+
+def _is_power(node: Any) -> bool:
+    signs = (Variable("^"), Variable(".^"))
+    return isinstance(node, Call) and node.op in signs and len(node.args) == 2
+
+
+def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
+    level = INFIX[name]
+    if name in ("^", ".^"):  # right to left, and a number may be its base but not a negative one
+        return f"{expression_text(args[0], ATOM)}{name}{expression_text(args[1], PREFIX)}", POWER
+    first = expression_text(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
+    return f" {name} ".join([first] + [expression_text(a, level + 1) for a in args[1:]]), level
+
+
+def _range(node: Range | Extent) -> tuple[str, int]:
+    ends = [node.start, node.stop]
+    if node.step is not None:
+        ends.insert(1, node.step)
+    return ":".join(expression_text(e, SUM) for e in ends), RANGE
+
+
+def _bracketed(tensor: Any, indices: tuple[Any, ...]) -> tuple[str, int]:
+    return f"{expression_text(tensor, ATOM)}[{listed(indices)}]", ATOM
+
+
+def _text(node: Text) -> tuple[str, int]:
+    pieces = []
+    for k, part in enumerate(node.parts):
+        if isinstance(part, str):
+            pieces.append("".join(_ESCAPES.get(c) or _printable(c) for c in part))
+            continue
+        rest = node.parts[k + 1] if k + 1 < len(node.parts) else ""
+        follows = isinstance(rest, str) and re.match(r"\w", rest)
+        plain = isinstance(part, Variable) and _NAME.match(part.name) and not follows
+        pieces.append(f"${part.name}" if plain else f"$({expression_text(part)})")
+    return '"' + "".join(pieces) + '"', ATOM
+
+
+def _printable(character: str) -> str:
+    code = ord(character)
+    return character if character.isprintable() else f"\\U{code:08x}"
+
+
+def _rows(node: Rows) -> tuple[str, int]:
+    if not node.is_matrix:
+        return "[" + listed(node.rows[0] if node.rows else ()) + "]", ATOM
+    # within an array a blank separates elements, and none stands right after a prefix minus
+    rows = (" ".join(expression_text(e) for e in row) for row in node.rows)
+    return "[" + "; ".join(rows) + "]", ATOM
+
+
+def _group(node: Group) -> tuple[str, int]:
+    return f"({listed(node.items)}{',' * (len(node.items) == 1)})", ATOM
+
+
+def _keyword_call(node: KeywordCall) -> tuple[str, int]:
+    named = [f"{name} = {expression_text(value)}" for name, value in node.keywords]
+    arguments = ", ".join([expression_text(a) for a in node.args] + named)
+    return f"{expression_text(node.op, ATOM)}({arguments})", ATOM
+
+
+def _lambda(node: Lambda) -> tuple[str, int]:
+    names = ", ".join(node.parameters)
+    head = names if len(node.parameters) == 1 else f"({names})"
+    return f"{head} -> " + "\n".join(nested(node.body)), ANY
+
+
+def _comprehension(node: Comprehension) -> tuple[str, int]:
+    loops = [
+        f"{name if len(names) == 1 else f'({name})'} in {expression_text(iterable)}"
+        for names, iterable in zip(node.names, node.iterables, strict=True)
+        for name in (", ".join(names),)
+    ]
+    each = ", ".join(loops) if node.is_grid else " for ".join(loops)
+    condition = "" if node.condition is None else f" if {expression_text(node.condition)}"
+    return f"[{expression_text(node.value)} for {each}{condition}]", ATOM
+
+
+def _broadcast(node: Broadcast) -> tuple[str, int]:
+    return f"{expression_text(node.op, ATOM)}.({listed(node.args)})", ATOM
+
+
+def macro_text(node: Macro) -> tuple[str, int]:
+    return " ".join([f"@{node.name}", *(pretty(a) for a in node.args)]), ATOM
+
+
+def _looplet(name: str, *parts: Any) -> tuple[str, int]:
+    return f"{name}({listed(parts)})", ATOM
+
+
+def _end(end: Any) -> Node:
+    """The start or stop of a phase, which may be left out."""
+    return Dimensionless() if end is None else Value(end)
+
+
+EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
+    Literal: _literal,
+    Index: lambda n: (n.name, ATOM),
+    Variable: lambda n: (n.name, ATOM),
+    Operation: lambda n: (n.name, ATOM),
+    Value: lambda n: (str(n.expr), ATOM),
+    Extent: _range,
+    Range: _range,
+    Dimensionless: lambda n: ("_", ATOM),
+    Call: _call,
+    Access: lambda n: _bracketed(n.tensor, n.indices),
+    Subscript: lambda n: _bracketed(n.object, n.indices),
+    Text: _text,
+    Rows: _rows,
+    Group: _group,
+    Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
+    Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
+    Colon: lambda n: (":", ATOM),
+    KeywordCall: _keyword_call,
+    Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),
+    Macro: macro_text,
+    Lambda: _lambda,
+    Comprehension: _comprehension,
+    Broadcast: _broadcast,
+    Run: lambda n: _looplet("run", n.body),
+    Spike: lambda n: _looplet("spike", n.body, n.tail),
+    Phase: lambda n: _looplet("phase", Extent(_end(n.start), _end(n.stop)), n.body),
+    Sequence: lambda n: _looplet("sequence", *n.phases),
+    Switch: lambda n: _looplet("switch", Value(n.condition), n.head, n.tail),
+    Shift: lambda n: _looplet("shift", n.body, Value(n.delta)),
+}
