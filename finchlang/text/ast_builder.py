@@ -7,7 +7,6 @@ from typing import Any
 
 from lark import Token
 
-from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
 from finchlang.source import FinchError, Span
 from finchlang.syntax import (
     MISSING,
@@ -38,17 +37,16 @@ from finchlang.syntax import (
     Variable,
     While,
 )
-from finchlang.text.annotation_builder import AnnotationBuilder, einsum_of
+from finchlang.text.annotation_builder import einsum_of
+from finchlang.text.forms_builder import FormsBuilder
 from finchlang.text.kernel_builder import SPELLINGS, nodes
 from finchlang.text.literals import STRING_PART, closing, escaped, number, pair, typed_literal
 from finchlang.types import named_type
 
-#: packages of Julia that `using` may name, since what is here of them is there from the start
-PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}
 
 
-class Builder(AnnotationBuilder):
+class Builder(FormsBuilder):
     """One method a rule (or alias) of `grammar/finch.lark`, and a token where it is an operand.
 
     The rules of expressions and of the script stratum; those of the kernel stratum are inherited.
@@ -97,9 +95,6 @@ class Builder(AnnotationBuilder):
                     parts.append(text)
         return Text(tuple(parts), span=whole)
 
-    def operator_argument(self, parts: list) -> Node:
-        return self.operator(parts[0])
-
     def UNDERSCORE(self, token: Token) -> Node:
         return Variable("_", span=self.at(token))
 
@@ -132,62 +127,6 @@ class Builder(AnnotationBuilder):
     def range_(self, parts: list) -> Node:
         step = parts[2] if len(parts) == 5 else None
         return Range(parts[0], step, parts[-1], span=self.over(parts))
-
-    def product(self, parts: list) -> Node:
-        """`2x`, where a name stands right after a number."""
-        if isinstance(parts[2], Range):
-            raise FinchError("syntax", "a range is no factor", parts[2].span)
-        return Call(Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts))
-
-    def negated_product(self, parts: list) -> Node:
-        return self.product([self.negative(parts[:2]), *parts[2:]])
-
-    def piped(self, parts: list) -> Node:
-        return Call(parts[2], (parts[0],), span=self.over(parts))
-
-    def transposed(self, parts: list) -> Node:
-        return Call(Variable("adjoint", span=self.at(parts[1])), (parts[0],), span=self.over(parts))
-
-    def last(self, parts: list) -> Node:
-        return Variable("end", span=self.at(parts[0]))
-
-    def broadcast(self, parts: list) -> Node:
-        return Broadcast(parts[0], nodes(parts[1:]), span=self.over(parts))
-
-    def lambda_(self, parts: list) -> Node:
-        left = parts[0]
-        names = left.items if isinstance(left, Group) else (left,)
-        message = "the parameters of a function are names, as in `(x, y) -> x + y`"
-        parameters = tuple(self.name(name, message) for name in names)
-        return Lambda(parameters, parts[2], span=self.over(parts))
-
-    def do_call(self, parts: list) -> Node:
-        """`f(args) do x ... end`: a function that is the first argument."""
-        at = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "DO")
-        start = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "_SEP")
-        names = tuple(self.name(n) for n in nodes(parts[at:start]))
-        body = Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
-        function = Lambda(names, body, span=self.over(parts[at:]))
-        call = self.call(parts[:at])
-        assert isinstance(call, (Call, KeywordCall))
-        return replace(call, args=(function, *call.args), span=self.over(parts))
-
-    def comprehension(self, parts: list) -> Node:
-        return self.each(parts[1], parts[2:], self.over(parts))
-
-    def call_of_each(self, parts: list) -> Node:
-        each = self.each(parts[2], parts[3:], self.over(parts[2:-1]))
-        return Call(parts[0], (each,), span=self.over(parts))
-
-    def each(self, value: Node, parts: list, span: Span | None) -> Node:
-        loops = [p for p in parts if isinstance(p, tuple)]
-        words = [p.type for p in parts if isinstance(p, Token)]
-        conditions = nodes(parts)
-        names, iterables = zip(*loops, strict=True)
-        is_grid = words.count("EACH") == 1 and not conditions
-        return Comprehension(
-            value, names, iterables, conditions[0] if conditions else None, is_grid, span=span
-        )
 
     def prefixed(self, parts: list) -> Node:
         return Call(self.operator(parts[0]), (parts[1],), span=self.over(parts))
@@ -335,37 +274,6 @@ class Builder(AnnotationBuilder):
             whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
             body = For(whole, iterable, inner, names if len(names) > 1 else (), span=span)
         return body
-
-    def local(self, parts: list) -> Node:
-        values = tuple(p for p in parts if isinstance(p, tuple))
-        return Local(values, parts[-2], span=self.over(parts))
-
-    def try_(self, parts: list) -> Node:
-        """The parts up to `catch`, up to `finally` and after it; a statement after `catch` on its line
-        is no name."""
-        words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
-        last = words.index("finally")
-        caught = words.index("catch") if "catch" in words else last
-        name, handler = "", None
-        if caught < last:
-            given = parts[caught + 1 : last]
-            if given and isinstance(given[0], Variable):
-                name, given = given[0].name, given[1:]
-            handler = Script(nodes(given), span=self.over(parts[caught:last]))
-        final = parts[last + 1] if last < len(parts) else None
-        if handler is None and final is None:
-            hint = "write `catch` and what is then to be done before its `end`"
-            raise FinchError("syntax", "this `try` catches nothing", self.at(parts[0]), hint)
-        return Try(parts[1], name, handler, final, span=self.over(parts))
-
-    def using(self, parts: list) -> Node:
-        """A package whose functions are there: nothing is to be done."""
-        for package in nodes(parts):
-            if self.name(package) not in PACKAGES:
-                message = "there are no packages: the language has what is there from the start"
-                hint = "take the line out; the text of another file is read by `include`"
-                raise FinchError("syntax", message, self.at(parts[0]), hint)
-        return Script((), span=self.over(parts))
 
     def if_(self, parts: list) -> Node:
         rest = nodes(parts)

@@ -37,6 +37,7 @@ FORMS = (
     Form(START + r"(?P<at>#include|include)\s*<.*", NO_PACKAGES, "take the line out"),
     Form(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+(?P<f>\w+)\s*\((?P<x>[^():*=]*)\).*", "`{at}` is no word of the language", FUNCTION),
     Form(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+\w.*", "`{at}` is no word of the language", "write `function f(x) ... end`"),
+    Form(START + r"\w+\(.*\)\s*(?P<at>where\s[^=]*[^=\s])\s*=", "a function's parameters have no types of their own", "take `{at}` out"),
     Form(START + r"function\s+\w+\(.*\)\s*(?P<at>where\b.*)", "a function's parameters have no types of their own", "take `{at}` out"),
     Form(r"\b(?P<at>function)\s*\((?P<x>[^()]*)\)(?P<e>)", "a function has a name here", "write `({x}) -> ...`"),
     Form(START + r"(?P<at>mutable\s+struct|struct|abstract\s+type|primitive\s+type|class|interface|enum|typedef)\b.*", NO_TYPES, "keep the parts in variables or in a tuple"),
