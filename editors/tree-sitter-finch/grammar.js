@@ -176,7 +176,7 @@ module.exports = grammar({
       prec.right(P.lambda, seq($._expression, T("ARROW"), choice($._expression, $.begin))),
     transposed: ($) => prec(P.postfix, seq($._expression, token.immediate(prec(9, T("QUOTE"))))),
     broadcast: ($) =>
-      prec(P.postfix, seq($._expression, token.immediate(prec(9, T("DOT"))), $.arguments)),
+      prec(P.postfix, seq($._expression, token.immediate(T("DOT")), $.arguments)),
     do: ($) =>
       seq(
         $.call, T("DO"), optional(seq($.identifier, repeat(seq(",", $.identifier)))), $._lines, T("END"),
@@ -204,7 +204,13 @@ module.exports = grammar({
         ),
         ")",
       ),
-    _argument: ($) => choice($._expression, $.keyword),
+    _argument: ($) => choice($._expression, $.keyword, $.operator),
+    // `reduce(+, x)`
+    operator: () =>
+      choice(
+        T("MINUS"), "+", T("SUM_OP"), T("PRODUCT_OP"), T("POWER"), T("SHIFT"), T("COMPARE"), T("AND"), T("OR"),
+        T("NOT"), T("TILDE"),
+      ),
     keyword: ($) => seq(field("name", choice($.identifier, $.typed)), T("EQ"), field("value", $._expression)),
     subscript: ($) =>
       prec(

@@ -23,6 +23,7 @@
 (interpolation) @embedded
 [(comment) (block_comment)] @comment
 
+(operator) @operator
 (binary operator: _ @operator)
 (prefix operator: _ @operator)
 (assignment operator: _ @operator)
