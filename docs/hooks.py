@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # a build without an installation
-COPIED = ("CHANGELOG.md", "grammar/REFERENCE.md", "grammar/MANUAL.md")
+COPIED = ("CHANGELOG.md", "examples/README.md", "grammar/REFERENCE.md", "grammar/MANUAL.md")
 
 
 def on_files(files: Files, config: Any) -> Files:

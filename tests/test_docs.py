@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from finchlang import FinchError, Session
+from finchlang.repl.__main__ import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -47,7 +48,10 @@ def ran(fences: list[re.Match[str]]) -> Iterator[str | None]:
             yield None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+WITH_PROGRAMS = [page for page in PAGES if FENCE.search(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", WITH_PROGRAMS, ids=lambda path: path.stem)
 def test_programs_print_what_stands_below_them(page: Path, request: Any, tmp_path: Path) -> None:
     text = page.read_text("utf-8")
     with contextlib.chdir(tmp_path):
@@ -73,3 +77,15 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in PAGES:
         assert page.relative_to(ROOT / "docs").as_posix() in navigation
+
+
+def test_the_commands_are_there(tmp_path: Path, capsys) -> None:
+    page = (ROOT / "docs/command.md").read_text("utf-8")
+    commands = dict(re.findall(r"`finch (\w+) FILE( NAME)?", page))
+    named = {"run", "check", "normalize", "trace", "residual", "llvm", "asm", "diff", "show"}
+    assert commands.keys() >= named
+    path = tmp_path / "empty.finch"
+    path.write_text("x = 1\n")
+    for command, takes_name in sorted(commands.items()):
+        assert main([command, str(path), *(["x"] if takes_name else [])]) == 0
+    assert capsys.readouterr().err == ""

@@ -111,8 +111,8 @@ def arguments(name: str, data: Path) -> list[str]:
 def test_every_example_is_listed() -> None:
     names = {path.stem for path in EXAMPLES.glob("*.finch")}
     assert names == set(PRINTED) == set(ARGUMENTS)
-    readme = (EXAMPLES.parent / "README.md").read_text("utf-8")
-    assert [name for name in sorted(names) if f"(examples/{name}.finch)" not in readme] == []
+    readme = (EXAMPLES / "README.md").read_text("utf-8")
+    assert [name for name in sorted(names) if f"({name}.finch)" not in readme] == []
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -1,11 +1,12 @@
-"""What the README shows: its programs run, print what it says, and its commands are there."""
+"""What the README shows: its programs run and print what it says, and what it links to is there."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from finchlang.repl.__main__ import main
+import pytest
+
 from finchlang.session import Session
 
 ROOT = Path(__file__).parent.parent
@@ -32,12 +33,8 @@ def test_the_python_programs_run() -> None:
         exec(compile(program, "README.md", "exec"), names)
 
 
-def test_the_commands_it_names_are_there(tmp_path: Path, capsys) -> None:
-    commands = dict(re.findall(r"`finch (\w+) FILE( NAME)?", README))
-    named = {"run", "check", "normalize", "trace", "residual", "llvm", "asm", "diff", "show"}
-    assert commands.keys() >= named
-    path = tmp_path / "empty.finch"
-    path.write_text("x = 1\n")
-    for command, takes_name in sorted(commands.items()):
-        assert main([command, str(path), *(["x"] if takes_name else [])]) == 0
-    assert capsys.readouterr().err == ""
+def test_what_it_links_to_is_there() -> None:
+    if not (ROOT / "docs").exists():
+        pytest.skip("the wheel's suite has no pages")
+    paths = re.findall(r"\]\(([^)#\s]+)[^)]*\)", README)
+    assert [path for path in paths if "://" not in path and not (ROOT / path).exists()] == []
