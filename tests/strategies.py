@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
 from finchlang.syntax import (
     MISSING,
     NOTHING,
@@ -196,7 +197,19 @@ def _script_extended(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(lambda items: Rows((items,) if items else (), False), few),
         matrices(inner),
         texts(inner),
+        st.builds(Lambda, st.lists(names, max_size=2).map(tuple), inner),
+        st.builds(Broadcast, variables, few),
+        comprehensions(inner),
     )
+
+
+@st.composite
+def comprehensions(draw: st.DrawFn, inner: st.SearchStrategy[Node]) -> Node:
+    count, condition = draw(st.integers(1, 2)), draw(st.one_of(st.none(), inner))
+    bound = st.lists(names, min_size=1, max_size=2).map(tuple)
+    loops = tuple(draw(bound) for _ in range(count)), tuple(draw(inner) for _ in range(count))
+    is_grid = condition is None and (count == 1 or draw(st.booleans()))
+    return Comprehension(draw(inner), *loops, condition, is_grid)
 
 
 @st.composite
@@ -229,6 +242,7 @@ def script_statements(draw: st.DrawFn, depth: int = 2) -> Node:
     expression = script_expressions(4)
     kinds = ["let", "tuple", "update", "expression", "break", "continue", "return", "assert"]
     deep = ["while", "for", "if", "function", "short", "begin", "kernel", "time", "array"]
+    deep += ["try", "local"]
     kind = draw(st.sampled_from(kinds + deep * (depth > 0)))
     if kind == "expression":
         return draw(expression)
@@ -255,6 +269,14 @@ def script_statements(draw: st.DrawFn, depth: int = 2) -> Node:
     if kind == "kernel":
         return draw(kernel_values)
     body = st.lists(script_statements(depth - 1), max_size=2).map(lambda s: Script(tuple(s)))
+    if kind == "local":
+        values = st.lists(st.tuples(names, expression), min_size=1, max_size=2).map(tuple)
+        return Local(draw(values), draw(body))
+    if kind == "try":
+        last = draw(st.one_of(st.none(), body))
+        handler = draw(body if last is None else st.one_of(st.none(), body))
+        name = "" if handler is None else draw(st.one_of(st.just(""), names))
+        return Try(draw(body), name, handler, last)
     if kind == "begin":
         return draw(body)
     if kind == "while":

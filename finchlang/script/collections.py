@@ -232,7 +232,7 @@ def _dictionary(*pairs: Any) -> dict[Any, Any]:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise FinchError("type", "Dict takes pairs", hint='Dict("a" => 1, "b" => 2)')
-        if isinstance(pair[0], (list, dict)):
+        if isinstance(pair[0], (list, dict)) or is_array(pair[0]):
             raise FinchError("type", f"{kind_of(pair[0])} is no key")
     return dict(pairs)
 

@@ -56,7 +56,11 @@ ABSTRACT: dict[str, Callable[[Any], bool]] = {
 
 
 def check_types(definition: Function) -> None:
-    """Refuse types of parameters that there are not."""
+    """Refuse types of parameters that there are not, and parameters of one name."""
+    names = definition.parameters
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise FinchError("type", f"`{twice}` is a parameter twice", definition.span)
     for _, type in definition.types:
         if type not in ABSTRACT and named_type(type) is None:
             hint = "leave it out, or write `Int`, `Float64`, `Number`, `AbstractVector` ..."

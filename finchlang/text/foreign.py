@@ -93,6 +93,7 @@ FORMS = (
     Form(r"(?<![\w)\]}'])'(?P<x>[^'\"]*)'", "text is not written in single quotes", 'write `"{x}"`'),
     Form(r"`[^`]*`?", "there are no commands of the shell", 'a string is written `"text"`'),
     Form(r"(?<![\w)\]}:]):(?P<x>[A-Za-z_]\w*)", "there are no symbols", 'write `"{x}"`'),
+    Form(r"(?:^|;)\s*(?P<x>\w+)\s*(?P<at>\.(?P<o>[-+*/^÷])=)\s*(?P<e>.*?)(?=\s*$)", "`{at}` is no assignment", "write `{x} = {x} .{o} {e}`"),
     Form(r"(?P<at>\b\d+)!", "`!` stands before a condition", "the factorial is a loop"),
     # ------------------------------------------------ members, methods, packages, broadcasting
     Form(r"\b(?P<at>np|numpy|torch|jnp|math|scipy|sp|sparse|plt|Math|Finch|Base|LinearAlgebra|SparseArrays)\.(?P<f>\w+)", "there are no packages", "functions stand alone, as `{f}` would"),
