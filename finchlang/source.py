@@ -90,7 +90,7 @@ class FinchError(Exception):
 
     def __init__(self, kind: str, message: str, span: Span | None = None, hint: str | None = None):
         assert kind in ERROR_KINDS, kind
-        super().__init__(message)
+        super().__init__(kind, message, span, hint)  # by which it is copied and pickled
         self.kind = kind
         self.message = message
         self.span = span

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -231,3 +233,11 @@ def test_a_function_called_from_python_has_no_place_that_it_is_called_at() -> No
     with pytest.raises(FinchError) as error:
         half([1.0])
     assert error.value.render().split("\n")[-1:] == ["in `half`"]
+
+
+def test_errors_are_pickled_and_copied() -> None:
+    """Processes of a pool hand them on."""
+    with pytest.raises(FinchError) as raised:
+        Session().run("x = [1, 2]\nx[3]")
+    for other in (pickle.loads(pickle.dumps(raised.value)), copy.deepcopy(raised.value)):
+        assert str(other) == str(raised.value)
