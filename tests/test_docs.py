@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from finchlang import FinchError, Session
+import finchlang.array
+from finchlang import FinchError, Session, Tensor
 from finchlang.repl.__main__ import main
 
 ROOT = Path(__file__).parent.parent
@@ -89,3 +91,29 @@ def test_the_commands_are_there(tmp_path: Path, capsys) -> None:
     for command, takes_name in sorted(commands.items()):
         assert main([command, str(path), *(["x"] if takes_name else [])]) == 0
     assert capsys.readouterr().err == ""
+
+
+OPERANDS = """
+A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0; 4.0 0.0 5.0]); B = A; T = A
+x = [1.0, 2.0, 3.0]; y = Tensor(Dense(Element(0.0)), 3)
+"""
+RUNS = re.compile(r"`((?:@einsum|@array \w+ = \w|\w[\w.]*\().*?)`")
+
+
+def test_tables_beside_other_libraries_say_what_runs() -> None:
+    """What the last column has of expressions, of Python if they are of `fa` or of a tensor's methods."""
+    pages = [page for page in PAGES if page.parent.name == "coming-from"]
+    lines = [line for page in pages for line in page.read_text("utf-8").splitlines()]
+    cells = [re.split(r"(?<!\\)\|", line)[-2] for line in lines if line.startswith("|")]
+    session = Session()
+    session.run(OPERANDS)
+    names: dict[str, Any] = {"fa": finchlang.array, "Tensor": Tensor, "f": np.add, "m": 3, "n": 3}
+    names |= {name: session[name] for name in "ABT"} | {"x": np.eye(3), "y": np.eye(3)}
+    names |= {"shape": (3, 3), "coords": [np.array([0, 2]), np.array([1, 2])], "data": np.ones(2)}
+    ran = [code for cell in cells for code in RUNS.findall(cell)]
+    assert len(ran) > 15
+    for code in ran:
+        if code.startswith(("fa.", "Tensor.", "T.")):
+            eval(code, names)
+        else:
+            session.run(code)
