@@ -160,8 +160,8 @@ def transpose_in_the_way(stop: Callable[[], None]) -> None:
     session["A"], session["C"] = tensor(random(3, 4), LISTS), Tensor(LISTS, 0, 0)
     session.run(f"@finch begin\n{TRANSPOSE}\nend")  # so that it is compiled
     session["A"], session["C"] = tensor(array, LISTS), tensor(random(3, 4), LISTS)
-    stop()
     with pytest.raises((FinchError, KeyboardInterrupt)):
+        stop()
         session.run(f"@finch begin\n{TRANSPOSE}\nend")
     signal.setitimer(signal.ITIMER_REAL, 0)
     session["C"].validate()

@@ -23,6 +23,9 @@ from finchlang.host.ir import (
 )
 from finchlang.host.walk import walk
 
+#: compared with each of so many at once: the code of more would grow as their square
+FEW = 8
+
 
 def is_straight(code: Code) -> bool:
     """Whether `code` has no loops or branches."""
@@ -101,10 +104,16 @@ def compared_at_once(expr: Op) -> Expr:
 
 
 def _least_of(expr: Expr | None) -> list[Expr]:
-    """What `expr` is the least of."""
-    if isinstance(expr, Op) and expr.name == "min":
-        return [end for arg in expr.args for end in _least_of(arg)]
-    return [] if expr is None else [expr]
+    """What `expr` is the least of, if that are no more than FEW."""
+    ends: list[Expr] = []
+    parts = [] if expr is None else [expr]
+    while parts and len(ends) + len(parts) <= FEW:
+        part = parts.pop()
+        if isinstance(part, Op) and part.name == "min":
+            parts += part.args
+        else:
+            ends.append(part)
+    return [] if parts else ends
 
 
 def _equal(expr: Expr) -> tuple[Expr, Expr]:

@@ -3,7 +3,7 @@ functions tell of, subtensors by their tensor's name, literals plainly; and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -11,8 +11,8 @@ from types import MethodType
 from typing import Any
 
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Expr, Var, written
-from finchlang.host.residual import ResidualHost
+from finchlang.host.ir import Expr, Var
+from finchlang.host.looking import looking, plain
 from finchlang.looplets import (
     AcceptRun,
     Blocks,
@@ -32,7 +32,7 @@ from finchlang.source import FinchError, Span
 from finchlang.syntax import Access, Block, Index, Literal, Node, Value, Variable
 from finchlang.tensors.level import Fiber
 from finchlang.text.print import pretty
-from finchlang.types import Int64, Type
+from finchlang.types import Int64
 from finchlang.walk import children, map_children
 from finchlang.walk import replace as with_fields
 
@@ -87,15 +87,10 @@ def payload(node: Any) -> str:
     if not isinstance(node, Fiber):
         return shown(node)
     if node.level.is_leaf and "val" in node.store.buffers:
-        return f"{node.store.val}[{_plain(node.position)}]"
+        return f"{node.store.val}[{plain(node.position)}]"
     stores = list(node.store.stores())
     named = [buffer.name.rpartition(f"_{n}")[0] for s in stores for n, buffer in s.buffers.items()]
     return f"{named[0] if named else node.level}@{node.position}"
-
-
-def _plain(expr: Expr) -> str:
-    """An expression without parentheses around it."""
-    return written(expr, str)
 
 
 # ------------------------------------------------------------------------------------ the looplets
@@ -134,74 +129,11 @@ class Part:
         return f"{self.kind}({', '.join(inside)})"
 
 
-class LookingHost(ResidualHost):
-    """Runs the functions of looplets to see what they give: nothing is kept of what they do, and what
-    they read stands where it is used."""
-
-    def fresh(self, name: str) -> str:
-        self._names[name] += 1
-        return name + "'" * (self._names[name] - 1)
-
-    def let(
-        self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
-    ) -> Expr:
-        return expr
-
-    def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: Expr | None = None,
-        upper: Expr | None = None,
-    ) -> Expr:
-        return Var(f"{buffer}[{_plain(index)}]", type or buffer.type, lower, upper)
-
-    def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
-        return Var(cell.name, cell.type, lower, upper)
-
-    def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
-        return Var(f"search({buffer}, {_plain(key)})", Int64, start, stop)
-
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
-    ) -> None:
-        body(values, cells)
-
-
-#: the hosts that look now, if any
-_looking: list[LookingHost] = []
-
-
-class _Shielded:
-    """While looplets are looked at nothing is done on the host, also by those of their functions that
-    have kept it from when they were made."""
-
-    def __init__(self, host: Host):
-        self._host = host
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(_looking[-1] if _looking else self._host, name)
-
-
-def shielded(host: Host) -> Any:
-    """A host for rules that tell of their steps."""
-    return _Shielded(host)
-
-
 @lru_cache(512)
 def part_of(looplet: Looplet, i: Expr) -> Part:
     """A looplet with its parts, those of coordinate i where there is one for each."""
-    _looking.append(LookingHost())
-    try:
-        return _part(looplet, _looking[-1], i)
-    finally:
-        _looking.pop()
+    with looking() as host:
+        return _part(looplet, host, i)
 
 
 def _apart(steps: Steps) -> Steps:
@@ -218,7 +150,7 @@ def _apart(steps: Steps) -> Steps:
     return replace(steps, **changes)
 
 
-def _part(node: Any, host: LookingHost, i: Expr) -> Part:
+def _part(node: Any, host: Host, i: Expr) -> Part:
     def inside(given: Node) -> Part:
         return _part(given, host, i)
 
@@ -243,9 +175,9 @@ def _part(node: Any, host: LookingHost, i: Expr) -> Part:
         case Sequence(phases):
             return Part("sequence", parts=tuple(map(inside, phases)))
         case Switch(condition, head, tail):
-            return Part("switch", _plain(condition), (inside(head), inside(tail)))
+            return Part("switch", plain(condition), (inside(head), inside(tail)))
         case Choice(options, otherwise):
-            conditions = "; ".join(_plain(condition) for condition, _ in options)
+            conditions = "; ".join(plain(condition) for condition, _ in options)
             bodies = [inside(body) for _, body in options]
             return Part("choice", conditions, (*bodies, inside(otherwise)))
         case Thunk(preamble):
@@ -257,7 +189,7 @@ def _part(node: Any, host: LookingHost, i: Expr) -> Part:
         case Steps():
             kind = "blocks" if isinstance(node, Blocks) else type(node).__name__.lower()
             node = _apart(node)
-            stride = _plain(node.stride(host))
+            stride = plain(node.stride(host))
             seeks = node.seek is not None
             return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)
     return Part("payload", payload(node))

@@ -15,6 +15,7 @@ from finchlang.host import interrupts
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
+from finchlang.host.looking import shielded
 from finchlang.host.residual import ResidualHost, no_collection
 from finchlang.host.verify import verified
 from finchlang.locks import cached_property
@@ -23,7 +24,6 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, Rule, State, Tracer
-from finchlang.rules.shown import shielded
 from finchlang.rules.spaces import with_spaces, wrong_fills
 from finchlang.rules.table import rules
 from finchlang.run.arguments import (
