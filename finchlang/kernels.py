@@ -39,7 +39,7 @@ from finchlang.syntax import (
 )
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
-from finchlang.walk import block, replace, walk
+from finchlang.walk import EnoughFrames, block, replace, walk
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -271,7 +271,8 @@ def own_names(script: Node) -> set[str]:
 
 def _free(script: Node) -> dict[str, Variable]:
     """The names that a script takes from around it, with their first place, in the order of these."""
-    nodes, own = list(walk(script)), own_names(script)
+    with EnoughFrames():
+        nodes, own = list(walk(script)), own_names(script)
     found: dict[str, Variable] = {}
     for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
         if isinstance(node, Variable) and node.name not in own and node.name.isidentifier():

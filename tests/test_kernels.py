@@ -241,3 +241,8 @@ def test_errors_are_pickled_and_copied() -> None:
         Session().run("x = [1, 2]\nx[3]")
     for other in (pickle.loads(pickle.dumps(raised.value)), copy.deepcopy(raised.value)):
         assert str(other) == str(raised.value)
+
+
+def test_texts_that_nest_deeply() -> None:
+    deep = kernel(f"function deep(x)\n    return {'x + ' * 1500}x\nend")
+    assert deep(2) == 3002
