@@ -8,7 +8,7 @@ from collections.abc import Callable
 from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.source import FinchError
-from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, promote
+from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, UInt64, promote
 
 Build = Callable[..., Expr]
 #: the kinds of types that have neither fractions nor NaN
@@ -178,7 +178,7 @@ def shift(name: str) -> Build:
     def build(a: Expr, b: Expr) -> Expr:
         if a.type.is_float or b.type.is_float:
             raise FinchError("type", "a shift needs integers")
-        return op(name, cast(a, number(a.type)), cast(b, Int64))
+        return op(name, cast(a, number(a.type)), _count(b))
 
     return build
 
@@ -188,7 +188,13 @@ def scaled(a: Expr, b: Expr) -> Expr:
     if b.type.is_float:
         raise FinchError("type", "the exponent of ldexp is an integer")
     (a,) = floats((a,))
-    return op("ldexp", a, cast(b, Int64))
+    return op("ldexp", a, _count(b))
+
+
+def _count(b: Expr) -> Expr:
+    """A number of places. Of UInt64 one from 2^63 on is no negative one, and as good as the highest."""
+    most = const(Int64.highest, b.type) if b.type is UInt64 else None
+    return cast(b if most is None else op("min", b, most), Int64)
 
 
 def rounding(name: str) -> Build:

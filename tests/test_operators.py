@@ -165,7 +165,7 @@ def sign(a: Any) -> Any:
 def shifted(left: bool) -> Callable[..., Any]:
     def reference(a: tuple[Any, Type], b: tuple[Any, Type]) -> Any:
         type = a[1] if a[1] != Bool else Int64
-        count = Int64.wrap(b[0])
+        count = int(b[0])
         is_left = left if count >= 0 else not left
         count = abs(count)
         value = int(a[0])
@@ -304,7 +304,7 @@ def test_ldexp() -> None:
                 build(row, a, b)
             continue
         kind = a[1] if a[1].is_float else Float64
-        exponent = max(-(1 << 16), min(1 << 16, Int64.wrap(b[0])))
+        exponent = max(-(1 << 16), min(1 << 16, int(b[0])))
         assert same(build(row, a, b).value, kind.wrap(np.ldexp(scalar(a[0], kind), exponent)), 1e-6)
 
 

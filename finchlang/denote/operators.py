@@ -143,7 +143,7 @@ def _shifted(sign: int) -> Meaning:
     def shift(a: Any, b: Any) -> Any:
         if "f" in (a.dtype.kind, b.dtype.kind):
             raise type_error("a shift needs integers")
-        (a,), count = _together((a,)), sign * int(convert(b, np.dtype(np.int64)))
+        (a,), count = _together((a,)), sign * int(b)
         value = int(a)
         return wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
 
@@ -153,7 +153,7 @@ def _shifted(sign: int) -> Meaning:
 def _scaled(a: Any, b: Any) -> Any:
     if b.dtype.kind == "f":
         raise type_error("the exponent of ldexp is an integer")
-    exponent = np.clip(convert(b, np.dtype(np.int64)), -(1 << 16), 1 << 16)
+    exponent = min(max(int(b), -(1 << 16)), 1 << 16)
     return np.ldexp(_floats((a,))[0], exponent)
 
 
