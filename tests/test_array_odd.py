@@ -51,3 +51,11 @@ def test_fills_that_are_stored_are_counted_once(name: str) -> None:
     tensor = Tensor.from_numpy(values, "SparseList(Dense(Element(2.0)))")
     found = fa.todense(getattr(fa, name)(tensor, axis=1))
     np.testing.assert_allclose(found, getattr(np, name)(values, axis=1))
+
+
+@pytest.mark.parametrize("fill", [np.nan, np.inf, 0.0])
+def test_variances_of_lines_without_a_fill(fill: float) -> None:
+    array = np.array([[0, 1.5, -2], [0, np.nan, 3]])
+    x = fa.asarray(array, fill_value=fill)
+    for axis in (0, 1):
+        np.testing.assert_allclose(fa.todense(fa.var(x, axis=axis)), array.var(axis))
