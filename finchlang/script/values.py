@@ -237,12 +237,17 @@ def check_arrays(name: str, args: list[Any]) -> None:
     """Raise FinchError unless the arrays and numbers `args` are what `name` takes: sums and
     differences of arrays of one size, arrays times numbers or divided by them, -array."""
     are_arrays = tuple([is_array(a) for a in args])
+    if are_arrays == (True, True) and name not in ("+", "-"):
+        hint = f"write `a .{name} b`"
+        if name == "*":
+            hint = "write `@array c = a * b`; of their elements, `a .* b`"
+        raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
     if are_arrays == (True, True):
         a, b = args
         if a.shape != b.shape:
             sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
             raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
-        is_taken = name in ("+", "-")
+        is_taken = True
     elif len(args) == 2 and all(is_array(a) or is_number(a) for a in args):
         is_taken = name == "*" or (name == "/" and is_array(args[0]))
     else:
