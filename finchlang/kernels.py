@@ -69,6 +69,8 @@ class Kernel(Generic[P, R]):
         self.__signature__, self.__doc__ = signature, text
         self.__name__ = self.__qualname__ = "kernel"
         self._names = tuple(signature.parameters)
+        self._source: Source | None = None  # of a kernel that is nothing but its text
+        self._is_global = False
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Run it. Raises TypeError for other arguments than there are parameters, FinchError for what is
@@ -91,6 +93,21 @@ class Kernel(Generic[P, R]):
     def as_function(self) -> FinchFunction:
         """What it is in scripts."""
         return self.function
+
+    def __copy__(self, memo: object = None) -> Kernel[P, R]:
+        return self  # as functions are
+
+    __deepcopy__ = __copy__
+
+    def __reduce__(self) -> Any:
+        """A function of Python is found by its name, as others are; a text is compiled again."""
+        if self._is_global:
+            return self.__qualname__
+        if self._source is not None:
+            return _of_text, (self.text, self._source)
+        message = f"{self!r} runs in a session that it was given, which cannot be pickled"
+        hint = "`finchlang.kernel(text)` without a session makes one that can"
+        raise FinchError("type", message, hint=hint)
 
     def _taken(self, position: int, value: Any) -> Any:
         try:
@@ -140,9 +157,8 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     The text runs in a `session` of its own unless one is given. Raises FinchError, at its place in the
     Python file, for text that is wrong, now or, for what depends on formats, when it is called.
     """
-    own = session or Session(observer=_Last())
     if isinstance(text, FunctionType):
-        return _decorated(text, sys._getframe(1), own)
+        return _decorated(text, sys._getframe(1), session or _own())
     if not isinstance(text, str):
         message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
         raise FinchError("type", message)
@@ -150,14 +166,25 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     span = next(_positions(frame.f_code, frame.f_lasti))
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     source = _source(text, frame.f_code.co_filename, lines, span[0] or frame.f_lineno, span[1])
-    script = parse_script(source.text, source.name)
+    return _of_text(text, source, session)
+
+
+def _own() -> Session:
+    return Session(observer=_Last())
+
+
+def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
+    """A kernel of a text, which stands in a source, in a session or one of its own."""
+    own, script = session or _own(), parse_script(source.text, source.name)
     last = script.statements[-1] if script.statements else None
     if isinstance(last, Function):
         own.execute(script)
         function = own[last.name]
     else:
         function = _function(own, script, tuple(_free(script)))
-    return kernel_of(function, own, text)
+    made = kernel_of(function, own, text)
+    made._source = source if session is None else None
+    return made
 
 
 def kernel_of(
@@ -214,6 +241,7 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
             session[name] = _around(function, frame, name, node.span)
     called = _function(session, script, names, function.__name__)
     made = Kernel[..., Any](text, signature, called, session)
+    made._is_global = True
     for name in ("__name__", "__qualname__", "__module__"):
         setattr(made, name, getattr(function, name))
     return made

@@ -246,3 +246,17 @@ def test_errors_are_pickled_and_copied() -> None:
 def test_texts_that_nest_deeply() -> None:
     deep = kernel(f"function deep(x)\n    return {'x + ' * 1500}x\nend")
     assert deep(2) == 3002
+
+
+def test_kernels_are_pickled_and_copied() -> None:
+    """A text is compiled again where it is loaded, a function of Python is found by its name."""
+    other = pickle.loads(pickle.dumps(spmv))
+    assert other is not spmv and other.session is not spmv.session
+    np.testing.assert_array_equal(other(A, X), A @ X)
+    assert other.text == spmv.text and other.__signature__ == spmv.__signature__
+    assert pickle.loads(pickle.dumps(scaled)) is scaled
+    assert copy.deepcopy(spmv) is spmv and copy.copy(scaled) is scaled
+
+    with pytest.raises(FinchError, match="a session that it was given") as raised:
+        pickle.dumps(kernel("2 * x", session=Session()))
+    assert "without a session" in str(raised.value)
