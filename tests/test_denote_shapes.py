@@ -105,10 +105,10 @@ def test_outside_of_a_triangle_there_is_a_structural_zero() -> None:
 REFUSED = {
     "collapse(A, 1, 1)": "twice",
     "collapse(A, 1, 3)": "no mode 3 of 2",
-    "split(V, 1, 5)": "12 is not split by 5",
+    "split(V, 1, 5)": "12 is not split into parts of size 5",
     "split(V, 1, 0)": "not split by 0",
     "concat(1, A, V)": "order 2 and 1",
-    "concat(1, A, swizzle(B, 2, 1))": "4 and 3 do not match",
+    "concat(1, A, swizzle(B, 2, 1))": "sizes 4 and 3 in dimension 2",
     "slice(A, 1, 2:9)": "2:1:9 is not within 1:3",
     "reshape(A, -1, -1)": "no sizes",
     "reshape(A, 5, -1)": "12 elements",

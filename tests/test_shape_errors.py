@@ -19,6 +19,8 @@ GIVEN = {
     "B": Tensor.from_numpy(np.eye(4, 3), CSC),
     "v": Tensor.from_numpy(np.arange(12.0), "SparseList(Element(0.0))"),
     "w": np.arange(5.0),
+    "minus": -3,
+    "half": 2.5,
     "S": Tensor("SparseList(Element(0.0))", 4611686018427387904),
     "n": 5,
     "zero": 0,
@@ -34,6 +36,20 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     MATRIX.format("split(v, 1, 5)"): ("dimension", ("12", "5")),
     MATRIX.format("split(v, 1, n)"): ("dimension", ("12", "5")),
     MATRIX.format("split(v, 1, 0)"): ("dimension", ("0",)),
+    MATRIX.format("split(v, 1, zero)"): ("dimension", ("0", "1 or more")),
+    MATRIX.format("split(v, 1, 2.0)"): ("type", ("2.0",)),
+    MATRIX.format("split(v, 1, half)"): ("type", ("half", "Float64")),
+    MATRIX.format("reshape(v, minus, minus - 1)"): ("dimension", ("-3", "0 or more")),
+    MATRIX.format("reshape(v, -3, -4)"): ("dimension", ("-3",)),
+    MATRIX.format("reshape(v, nothing, 12)"): ("type", ("nothing",)),
+    MATRIX.format("broadcast(v, 1, minus)"): ("dimension", ("-3", "0 or more")),
+    MATRIX.format("broadcast(v, 1, -1)"): ("dimension", ("-1",)),
+    MATRIX.format("tril(A, half)"): ("type", ("half",)),
+    MATRIX.format("block(1, v, v)"): ("dimension", ("2", "1")),
+    VECTOR.format("repeat(v, 1, minus)"): ("dimension", ("-3",)),
+    VECTOR.format("tile(v, 1, -1)"): ("dimension", ("-1",)),
+    VECTOR.format("slice(v, 1, half:3)"): ("type", ("half",)),
+    VECTOR.format("reshape(A, 2, 6)"): ("dimension", ("reshape(A, 2, 6)", "1 index")),
     MATRIX.format("reshape(v, -1, -1)"): ("dimension", ("-1",)),
     MATRIX.format("reshape(v, 5, -1)"): ("dimension", ("12",)),
     MATRIX.format("reshape(v, 3, 5)"): ("dimension", ("12",)),
@@ -114,3 +130,31 @@ def _corners(m: int, n: int) -> sp.csr_array:
     """A matrix with its first and its last element, with Int32 coordinates."""
     rows, columns = (np.array([0, k - 1], np.int32) for k in (m, n))
     return sp.coo_array((np.array([1.0, 2.0]), (rows, columns)), shape=(m, n)).tocsr()
+
+
+#: what is said of arguments in scripts, where a view is made
+REFUSED_VIEWS = {
+    "split(v, 1, 5, 2)": ("dimension", "12"),
+    "split(v, 1, true)": ("type", "Bool"),
+    "squeeze(A, 1)": ("dimension", "3"),
+    "vcat()": ("type", "a tensor"),
+    "concat(A, A)": ("type", "integer"),
+    "stack(A, A)": ("type", "integer"),
+    "roll(v, 1)": ("type", "an integer"),
+    "flatten(A, 1)": ("type", "no more"),
+    "block(1, v, v)": ("dimension", "2 dimensions"),
+    "slice(v, 1, 2)": ("type", "range"),
+    "concat(1, A, B)": ("dimension", "4 and 3 in dimension 2"),
+}
+
+
+@pytest.mark.parametrize("view", REFUSED_VIEWS)
+def test_views_are_refused_where_they_are_made(view: str) -> None:
+    session = Session()
+    for name in ("A", "B", "v"):
+        session[name] = GIVEN[name]
+    with pytest.raises(FinchError) as caught:
+        session.run(f"V = {view}; println(1)")
+    kind, said = REFUSED_VIEWS[view]
+    assert caught.value.kind == kind and said in caught.value.message
+    assert caught.value.span is not None and caught.value.span.column == 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -22,8 +23,6 @@ Of = Callable[..., Mode]
 #: an element of one of the tensors an operator is made of: which, and its coordinates
 Place = tuple[int, tuple[int, ...]]
 Places = Callable[[list[Any], list[list[Bounds]], tuple[int, ...]], list[Place]]
-
-LIMIT = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def _sized(function: Callable[..., int]) -> Callable[..., Bounds]:
 
     def on_bounds(*bounds: Bounds) -> Bounds:
         result = function(*map(size, bounds))
-        if not 0 <= result <= LIMIT:
+        if not 0 <= result <= 1 << 62:
             raise _refused(f"a mode cannot have the size {result}")
         return 1, result
 
@@ -133,9 +132,10 @@ def _product(*sizes: int) -> int:
     return prod(sizes)
 
 
-def _equal(*sizes: int) -> int:
+def _equal(*sizes: int, mode: int) -> int:
     if any(s != sizes[0] for s in sizes):
-        raise _refused(f"the sizes {' and '.join(map(str, sizes))} do not match")
+        given = " and ".join(map(str, sizes))
+        raise _refused(f"tensors of sizes {given} in dimension {mode} are not put together")
     return sizes[0]
 
 
@@ -188,23 +188,25 @@ def _in_collapsed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...])
 
 def _split(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     (modes,), (p, m, *last) = parts, s
-    p = _index(p, len(modes))
-    if m < 1:
+    p, given = _index(p, len(modes)), [n for n in last if not isinstance(n, bool)]
+    if m < 1 - len(given):
         raise _refused(f"a mode is not split by {m}")
 
     def count(n: int) -> int:
-        if n % m:
-            raise _refused(f"a mode of size {n} is not split by {m}")
-        return n // m
+        rest = given[0] if given else n // m
+        if m * rest != n:
+            parts = " x ".join(map(str, (m, *given)))
+            raise _refused(f"a mode of size {n} is not split into parts of size {parts}")
+        return rest
 
     slow = of(_sized(count), modes[p], back=_sized(lambda n: n * m))
     both = [_constant(of, m), slow]
-    return _with(modes, p, *(reversed(both) if True in last else both))
+    return _with(modes, p, *(reversed(both) if last and last[0] is True else both))
 
 
 def _in_split(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
     p, m, *last = s
-    fast, slow = reversed(at[p - 1 : p + 1]) if True in last else at[p - 1 : p + 1]
+    fast, slow = at[p - 1 : p + 1][:: -1 if last and last[0] is True else 1]
     return [(0, (*at[: p - 1], (slow - 1) * m + fast, *at[p + 1 :]))]
 
 
@@ -215,7 +217,7 @@ def _concat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     p = _index(s[0], len(parts[0]))
     sums = of(_sized(lambda *sizes: sum(sizes)), *(modes[p] for modes in parts))
     return [
-        sums if k == p else of(_sized(_equal), *each)
+        sums if k == p else of(_sized(partial(_equal, mode=k + 1)), *each)
         for k, each in enumerate(zip(*parts, strict=True))
     ]
 
@@ -283,10 +285,6 @@ def _in_reshaped(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) 
     return [(0, tuple(past // prod(inner[:k]) % n + 1 for k, n in enumerate(inner)))]
 
 
-def _flatten(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    return [of(_sized(_product), *parts[0])]
-
-
 def _hcat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     columns = [[*modes, _constant(of, 1)] if len(modes) == 1 else modes for modes in parts]
     return _concat([2], columns, of)
@@ -309,6 +307,8 @@ def _in_stack(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> 
 
 def _block(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     (c,) = s
+    if any(len(modes) != 2 for modes in parts):
+        raise _refused("blocks are matrices")
     if c < 1 or len(parts) % c:
         raise _refused(f"{len(parts)} blocks are no rows of {c}")
     rows = [_concat([2], parts[k : k + c], of) for k in range(0, len(parts), c)]
@@ -341,29 +341,35 @@ def _moved(to: Callable[[int, int, Any], int]) -> Places:
 
 def _same(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     """`roll` and `flip`."""
-    (modes,), p = parts, _index(s[0], len(parts[0]))
-    return _with(modes, p, of(_sized(lambda n: n), modes[p]))
+    p = _index(s[0], len(parts[0]))
+    return _with(parts[0], p, of(_sized(lambda n: n), parts[0][p]))
 
 
 def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    return _with(parts[0], _index(s[0], len(parts[0])))
+    def one(n: int) -> int:
+        if n != 1:
+            raise _refused(f"a mode of size {n} is not squeezed")
+        return n
+
+    p = _index(s[0], len(parts[0]))
+    of(_sized(one), parts[0][p])
+    return _with(parts[0], p)
 
 
 def _in_squeezed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
-    p = s[0] - 1
-    if size(shapes[0][p]) != 1:
-        raise _refused(f"a mode of size {size(shapes[0][p])} is not squeezed")
-    return [(0, (*at[:p], 1, *at[p:]))]
+    _squeeze(s, shapes, lambda bounds, *modes: bounds(*modes))  # it is of size 1
+    return [(0, (*at[: s[0] - 1], 1, *at[s[0] - 1 :]))]
 
 
 def _permuted(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    s = s or [2, 1]
     if sorted(s) != list(range(1, len(parts[0]) + 1)):
         raise _refused(f"{s} is no permutation of {len(parts[0])} modes")
     return [parts[0][p - 1] for p in s]
 
 
 def _in_permuted(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
-    return [(0, tuple(at[s.index(k + 1)] for k in range(len(at))))]
+    return [(0, tuple(at[(s or [2, 1]).index(k + 1)] for k in range(len(at))))]
 
 
 def _diagonal(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
@@ -405,14 +411,15 @@ def _in_triangle(holds: Callable[[int, int, int], bool]) -> Places:
     return lambda s, shapes, at: [(0, at)] if holds(*at, *(s or [0])) else []
 
 
-_COLLAPSE = Operator(_collapse, _in_collapsed)
 _CONCAT = Operator(_concat, _in_concat, first=1, takes_all=True)
-_FLATTEN = Operator(_flatten, lambda s, shapes, at: _in_reshaped([-1], shapes, at))
-_EXPAND = Operator(_broadcast, _in_broadcast)
+_FLATTEN = Operator(
+    lambda s, parts, of: _reshape([-1], parts, of),
+    lambda s, shapes, at: _in_reshaped([-1], shapes, at),
+)
 _PERMUTE = Operator(_permuted, _in_permuted)
 
 OPERATORS = {
-    "collapse": _COLLAPSE,
+    "collapse": Operator(_collapse, _in_collapsed),
     "split": Operator(_split, _in_split),
     "concat": _CONCAT,
     "slice": Operator(_slice, _in_slice),
@@ -432,7 +439,7 @@ OPERATORS = {
     "tile": Operator(_times, _moved(lambda i, n, r: (i - 1) % n + 1)),
     "roll": Operator(_same, _moved(lambda i, n, s: (i - 1 - s) % n + 1)),
     "flip": Operator(_same, _moved(lambda i, n, _: n + 1 - i)),
-    "expand_dims": _EXPAND,
+    "expand_dims": Operator(_broadcast, _in_broadcast),
     "squeeze": Operator(_squeeze, _in_squeezed),
     **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),
     "diagonal": Operator(_diagonal, _in_diagonal),

@@ -103,9 +103,14 @@ def with_primitives(node: Any, reader: Reader) -> Any:
     return rewrite_bottom_up(change, node)
 
 
+#: of these one is called
+ONE_OF = {"indices": "index", "settings": "setting", "dimensions": "dimension"}
+
+
 def wrong_order(
     name: str, order: int, given: tuple[Node, ...], what: str, node: Node
 ) -> FinchError:
     count = len(given)
-    message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {count} {what} are given"
+    counted = f"1 {ONE_OF[what]} is" if count == 1 else f"{count} {what} are"
+    message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {counted} given"
     return FinchError("dimension", message, node.span)

@@ -17,6 +17,7 @@ from finchlang.normalize.context import (
     root,
 )
 from finchlang.normalize.reader import Reader, with_primitives, wrong_order
+from finchlang.normalize.shape_operators import OPERATORS as SHAPE_OPERATORS
 from finchlang.normalize.shaped import Shaped
 from finchlang.operation import Operation
 from finchlang.properties import wrong_count
@@ -369,7 +370,7 @@ class _Scopes:
 
 
 def _described(tensor: Node) -> str:
-    name = root(tensor)
+    name = None if any(is_call(n, *SHAPE_OPERATORS) for n in walk(tensor)) else root(tensor)
     return pretty(tensor) if name is None else name
 
 

@@ -45,14 +45,12 @@ def _reshape(given: Arguments) -> Shaped:
     alone."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
-        sizes.append(given.number())
+        is_free = given.left[0] == Literal(-1)
+        sizes.append(given.number() if is_free else given.size())
     free = [k for k, n in enumerate(sizes) if n == Literal(-1)]
     if len(free) > 1:
         message = "one size of `reshape` may be -1, no more"
         raise FinchError("dimension", message, sizes[free[1]].span)
-    for n in sizes:
-        if isinstance(n, Literal) and n.value < -1:
-            raise FinchError("dimension", f"a size is not {n.value}", n.span)
     if not sizes or not t.order:
         raise given.wrong("`reshape` takes a tensor that has dimensions, and sizes", given.span)
     own = [t.size(k + 1) for k in range(t.order)]
@@ -100,26 +98,33 @@ def _repeat(given: Arguments) -> Shaped:
     """Each element n times."""
     t = given.tensor()
     p = given.mode(t.order)
-    return collapse(broadcast(t, p, given.number(), given.span), p, p + 1, given.span)
+    return collapse(broadcast(t, p, given.size(), given.span), p, p + 1, given.span)
 
 
 def _tile(given: Arguments) -> Shaped:
     """All elements n times."""
     t = given.tensor()
     p = given.mode(t.order)
-    return collapse(broadcast(t, p + 1, given.number(), given.span), p, p + 1, given.span)
+    return collapse(broadcast(t, p + 1, given.size(), given.span), p, p + 1, given.span)
 
 
 # --------------------------------------------------------------------------- beside each other
 
 
 def _vcat(given: Arguments) -> Shaped:
-    return concat(given.tensors(), 1, given.span)
+    return concat(_joined(given.tensors(), given), 1, given.span)
+
+
+def _joined(parts: list[Shaped], given: Arguments) -> list[Shaped]:
+    """Tensors that have dimensions."""
+    if any(not t.order for t in parts):
+        raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
+    return parts
 
 
 def _hcat(given: Arguments) -> Shaped:
     """Vectors are columns."""
-    parts = given.tensors()
+    parts = _joined(given.tensors(), given)
     columns = [broadcast(t, 2, ONE, given.span) if t.order == 1 else t for t in parts]
     return concat(columns, 2, given.span)
 
@@ -140,7 +145,10 @@ def _stack(given: Arguments) -> Shaped:
 def _block(given: Arguments) -> Shaped:
     """Rows of c tensors each, one row below the other."""
     c = given.whole("how many tensors are in a row")
-    place, parts = given.written[0], given.tensors()
+    place = given.written[0]
+    parts = [given.matrix()]
+    while given.left:
+        parts.append(given.matrix())
     if c < 1 or len(parts) % c:
         message = f"{len(parts)} tensors are no rows of {c}"
         raise FinchError("dimension", message, place.span)
@@ -183,9 +191,11 @@ def _flip(given: Arguments) -> Shaped:
 
 
 def _permute_dims(given: Arguments) -> Shaped:
-    """Mode k is mode p_k of the tensor."""
+    """Mode k is mode p_k of the tensor; alone a matrix is transposed."""
     t, modes = given.tensor(), list[int]()
-    for _ in range(t.order):
+    if t.order == 2 and not given.left:
+        modes = [2, 1]
+    while len(modes) < t.order:
         modes.append(given.mode(t.order, *modes))
     settings = (Literal(modes.index(k + 1) + 1) for k in range(t.order))
     return Shaped(call("swizzle", t.node, *settings, span=given.span), t.order)
@@ -215,6 +225,8 @@ def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
     def make(given: Arguments) -> Shaped:
         t = given.matrix()
         k = given.number() if given.left else Literal(0)
+        if not isinstance(k, Literal) or abs(k.value) > 1 << 32:  # or the sum would wrap around
+            k = call("max", call("min", k, t.size(2)), call("-", t.size(1)))
         indices = _indices(2)
         element = Access(t.node, tuple(indices), span=given.span)
         holds = call(sign, indices[1], plus(indices[0], k))

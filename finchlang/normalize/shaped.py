@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.normalize.context import ONE, call
+from finchlang.normalize.context import ONE, call, is_call
 from finchlang.normalize.shifts import plus, size, times
 from finchlang.source import FinchError, Span
 from finchlang.syntax import NOTHING, Call, Dimensionless, Extent, Literal, Node
@@ -98,8 +98,23 @@ class Arguments:
 
     def number(self) -> Node:
         """An integer that is known before the loops."""
-        self.written.append(self.reader.value(self.next("an integer")))
-        return self.written[-1]
+        node = self.reader.value(self.next("an integer"))
+        if isinstance(node, Literal) and type(node.value) is not int:
+            message = f"`{self.name}` takes an integer here, not {pretty(node)}"
+            raise self.wrong(message, node.span)
+        self.written.append(node)
+        return node
+
+    def size(self, least: int = 0) -> Node:
+        """An integer that is known before the loops, no less than `least`."""
+        n = self.number()
+        if isinstance(n, Literal):
+            if n.value < least:
+                message = f"`{self.name}` takes a size of {least} or more here, not {n.value}"
+                raise FinchError("dimension", message, n.span)
+        elif not is_call(n, "size"):
+            self.agree(n, call("max", n, Literal(least)))
+        return n
 
     def extent(self) -> Node:
         node = self.next("a range")
@@ -142,8 +157,6 @@ def split(
     """Mode p as two, one of size m, which is fast, and one of size n, or of what is left; with the slow
     one first if `is_slow_first`."""
     t.size(p)
-    if n is None:
-        positive(m, "a split is by")
     last = [Literal(True)] if is_slow_first else [] if n is None else [n]
     return Shaped(call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
 
@@ -163,12 +176,6 @@ def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
     if isinstance(part, Extent):
         settings[p - 1] = Extent(part.start, part.stop, part.step, span=part.span or span)
     return Shaped(call("window", t.node, *settings, span=span), t.order)
-
-
-def positive(m: Node, what: str) -> Node:
-    if isinstance(m, Literal) and (type(m.value) is not int or m.value <= 0):
-        raise FinchError("dimension", f"{what} 1 or more, not by {m.value}", m.span)
-    return m
 
 
 def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
@@ -204,19 +211,19 @@ def _collapse(given: Arguments) -> Shaped:
 
 def _split(given: Arguments) -> Shaped:
     t = given.tensor()
-    p, m = given.mode(t.order), given.number()
-    if not given.left or type(getattr(given.left[0], "value", None)) is bool:
-        if not isinstance(m, Literal):
-            given.agree(m, call("max", m, ONE))
+    p = given.mode(t.order)
+    names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
+    m = given.size(least=0 if names_both else 1)
+    if not names_both:
         return split(t, p, m, given.span, is_slow_first=given.flag())
-    n = given.number()
+    n = given.size()
     given.agree(t.size(p), times(m, n))
     return split(t, p, m, given.span, n)
 
 
 def _broadcast(given: Arguments) -> Shaped:
     t = given.tensor()
-    return broadcast(t, given.mode(t.order + 1), given.number(), given.span)
+    return broadcast(t, given.mode(t.order + 1), given.size(), given.span)
 
 
 def _slice(given: Arguments) -> Shaped:

@@ -25,7 +25,7 @@ from finchlang.normalize.context import (
 )
 from finchlang.normalize.reader import Reader, with_primitives
 from finchlang.normalize.shape_operators import OPERATORS
-from finchlang.normalize.shaped import Shaped
+from finchlang.normalize.shaped import WHOLE, Shaped
 from finchlang.normalize.shifts import (
     ZERO,
     is_same,
@@ -72,7 +72,7 @@ from finchlang.tensors.element import typed_literal
 from finchlang.tensors.level import Swizzled
 from finchlang.text.print import pretty
 from finchlang.types import Bool, Type, promote
-from finchlang.walk import block, map_children, mentions, replace, walk
+from finchlang.walk import block, children, map_children, mentions, replace, walk
 
 
 def shapes(program: Node, context: Context) -> Node:
@@ -129,8 +129,7 @@ class _Shapes(Stores):
                 body = self.inside(self.statement(body, bound), index)
                 return replace(node, extent=self.claimed(index, extent), body=body)
             case Define(variable, Formula() as formula, body):
-                reader = Reader(self.leaf, agree=self.agree)
-                self.formulas[variable.name] = with_primitives(formula, reader)
+                self.formulas[variable.name] = with_primitives(formula, self.reader({}))
                 return self.statement(body, bound)
             case Define(variable, value, body):
                 value = self.expression(value, bound)
@@ -269,11 +268,19 @@ class _Shapes(Stores):
         return self.read(node.tensor, self.terms(node, bound), [], node, bound)
 
     def with_primitives(self, node: Access, bound: Bindings) -> Access:
-        def settled(setting: Node) -> Node:
-            return self.expression(setting, bound) if bound else setting
+        return replace(node, tensor=self.with_stored(self.reader(bound).shaped(node.tensor).node))
 
-        reader = Reader(self.leaf, settled, settled, self.agree)
-        return replace(node, tensor=self.with_stored(reader.shaped(node.tensor).node))
+    def reader(self, bound: Bindings) -> Reader:
+        def settled(setting: Node) -> Node:
+            found = self.expression(setting, bound) if bound else setting
+            for n in children(found) if isinstance(found, Extent) else (found,):
+                kind = None if n == WHOLE else self.type(n)
+                if kind is not None and not kind.is_integer:
+                    message = f"a size or a bound is an integer, and `{pretty(n)}` is {kind}"
+                    raise FinchError("type", message, n.span or setting.span)
+            return found
+
+        return Reader(self.leaf, settled, settled, self.agree)
 
     def terms(self, access: Access, bound: Bindings) -> list[Term]:
         return [

@@ -163,8 +163,11 @@ def evaluate_extent(
             for part, (a, b, _) in zip(parts[1:], others, strict=True):
                 same = conjunction(compare("eq", a, start), compare("eq", b, stop))
                 message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
+                given: tuple[Expr, ...] = start, stop, a, b
+                if (least := _least(parts[0], part)) is not None:
+                    message, given = f"a size is {least} or more, not {{}}", (stop,)
                 span = part.span or node.span
-                fail_unless(state.host, same, "dimension", message, (start, stop, a, b), span)
+                fail_unless(state.host, same, "dimension", message, given, span)
             return start, stop, tuple([b for _, b, _ in others])
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
@@ -187,6 +190,14 @@ def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
             "type", f"a bound of an extent must be an integer, not {expr.type}", node.span
         )
     return state.host.let(op("cast", expr, type=Int64), "n")
+
+
+def _least(extent: Node, other: Node) -> Any:
+    """What a size must be at least, if 1:n meets 1:max(n, least)."""
+    match extent, other:
+        case Extent(_, n), Extent(_, Call(Variable("max"), (m, Literal(least)))) if m == n:
+            return least
+    return None
 
 
 _SHIFTS = Variable("+"), Variable("-")

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.denote.shapes import OPERATORS
+from finchlang.normalize.reader import Reader
+from finchlang.normalize.shaped import Shaped
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, is_array
 from finchlang.script.views import TensorView, numpy_view
@@ -52,21 +54,17 @@ def shape_function(usage: str) -> Callable[..., Any]:
 
     def made(*args: Any) -> Any:
         values: dict[str, Any] = {}
-        call = Call(Variable(name), args)  # where tensors stand, the table says
-        parts = row.parts(call)
-        nodes, given = [], 0
-        for arg in args:
-            if any(arg is part for part in parts):
+        if len(args) == 2 and isinstance(args[1], tuple):  # the sizes, or modes, in one
+            args = (args[0], *args[1])
+        nodes = list[Node]()
+        for k, arg in enumerate(args):
+            if k == row.first or row.takes_all and k > row.first:
                 nodes.append(_tensor(name, arg, values))
             else:
-                nodes.append(_setting(name, usage, arg, given, values))
-                given += 1
-        try:
-            view = TensorView(Call(Variable(name), tuple(nodes)), values)
-        except (ValueError, TypeError, IndexError):
-            raise FinchError(
-                "type", f"`{name}` takes other arguments", hint=f"write `{usage}`"
-            ) from None
+                nodes.append(_setting(name, usage, arg, k - (k > row.first), values))
+        call = Call(Variable(name), tuple(nodes))
+        _reader(values).shaped(call)  # the arguments are right
+        view = TensorView(call, values)
         modes = [arg for arg in args[1:] if type(arg) is int]
         found = numpy_view(name, args[0], modes, view.shape)
         return view if found is None else found
@@ -88,6 +86,17 @@ def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
     return Variable(known or _added("A", value, values))
 
 
+def _reader(values: dict[str, Any]) -> Reader:
+    """What checks the arguments of shape operators around these tensors and numbers."""
+
+    def extent(node: Node) -> Node:
+        if isinstance(node, Extent):
+            return node
+        raise FinchError("type", "a range is expected here", hint="write `a:b`")
+
+    return Reader(lambda node: Shaped(node, len(values[node.name].shape)), extent=extent)
+
+
 def _added(letter: str, value: Any, values: dict[str, Any]) -> str:
     name = f"{letter}{len(values) + 1}"
     values[name] = value
@@ -104,7 +113,7 @@ def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, An
     ):
         step = None if value.step == 1 else Literal(value.step)
         return Extent(_number(value.start, values), _number(value.stop, values), step)
-    if type(value) not in (int, bool):
+    if type(value) is not int and not (type(value) is bool and (name, place) == ("split", 2)):
         message = f"`{name}` takes an integer here, not {kind_of(value)}"
         raise FinchError("type", message, hint=f"write `{usage}`")
     is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
