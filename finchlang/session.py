@@ -46,7 +46,7 @@ from finchlang.script.views import Template
 from finchlang.source import FinchError, Note, Span
 from finchlang.syntax import Function, KernelNode, Node, Yield
 from finchlang.tensors.level import Level
-from finchlang.text.parse import parse_script
+from finchlang.text.recovery import parse_whole
 from finchlang.walk import walk
 
 #: the name of a script that has none
@@ -196,7 +196,7 @@ class Session:
         site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
         if site is not None:
             return self._call(site, self.environment)
-        script = parse_script(text, name)
+        script = parse_whole(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
             if len(self._alone) >= SITES:
@@ -206,6 +206,9 @@ class Session:
 
     def execute(self, script: Node) -> Any:
         """Run a script, or one statement of it, that is parsed already. Raises FinchError."""
+        if not isinstance(script, Node):
+            message = f"what is run is a script that is parsed, not a {type(script).__name__}"
+            raise FinchError("type", message, hint="`parse_script(text)` makes one of a text")
         return self._evaluator.evaluate(script, self.environment)
 
     def run_file(self, path: str | Path) -> Any:
@@ -241,6 +244,9 @@ class Session:
     def run_kernel(self, kernel: KernelNode, values: dict[str, Any]) -> Any:
         """Run a kernel on what its names stand for in `values`, where other objects take the place of
         results that cannot be changed in place. Raises FinchError."""
+        if not isinstance(kernel, KernelNode):
+            message = f"a kernel is the node of a script's `@finch`, not a {type(kernel).__name__}"
+            raise FinchError("type", message)
         return self._run_kernel(kernel, Environment(values=values))
 
     def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:

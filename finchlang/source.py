@@ -99,7 +99,7 @@ class FinchError(Exception):
         self.others: tuple[FinchError, ...] = ()
 
     def __str__(self) -> str:
-        return self.render()
+        return "\n".join(error.render() for error in (self, *self.others))
 
     def at(self, span: Span | None) -> FinchError:
         """This error, placed at `span` unless it has a place already."""
@@ -109,7 +109,7 @@ class FinchError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython and notebooks show in place of a traceback."""
-        return self.render().split("\n")
+        return str(self).split("\n")
 
     def render(self) -> str:
         """`name:line:column: kind error: message`, the source line with carets, the calls that led

@@ -43,11 +43,11 @@ class Conversation:
         """Run statements, each when those before it have, and show the value of each, unless it has none
         or a semicolon follows. Nothing runs unless all of it parses. Raises FinchError."""
         from finchlang.syntax import NOTHING
-        from finchlang.text.parse import parse_script
+        from finchlang.text.recovery import parse_whole
 
         from .fit import screen, shown
 
-        for statement in parse_script(text, name).statements:
+        for statement in parse_whole(text, name).statements:
             value = self.session.execute(statement)
             span = statement.span
             assert span is not None

@@ -20,7 +20,6 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.walk import walk
 
 from .fit import described
-from .report import all_of
 
 #: how much memory a script may take for this, in bytes
 MOST = 4 << 30
@@ -99,7 +98,7 @@ def look_at(text: str, name: str) -> dict[str, Any]:
     try:
         session.run(text, name)
     except FinchError as error:
-        glance.faults += all_of(error)
+        glance.faults += (error, *error.others)
     faults = {(f.span.line, f.span.column) if f.span else str(f): f for f in glance.faults}
     names = {n: session[n] for n in session.names() if n != "ARGS"}
     return {

@@ -15,7 +15,7 @@ from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.syntax import NOTHING, Node, Variable
-from finchlang.text.parse import parse_script
+from finchlang.text.recovery import parse_whole
 from finchlang.walk import walk
 
 from .conversation import Conversation, is_quiet
@@ -54,7 +54,7 @@ class FinchMagics(Magics):
 
     def run(self, cell: str) -> Any:
         """Run a script; the value of its last statement, None if a semicolon follows."""
-        script = parse_script("\n" + cell, f"In[{self.shell.displayhook.prompt_count}]")
+        script = parse_whole("\n" + cell, f"In[{self.shell.displayhook.prompt_count}]")
         session = self.conversation.session
         self.take(script)
         before = dict(session.environment.values)

@@ -134,18 +134,6 @@ def tell(note: Note) -> None:
     print(f"{place}{lead}{said}", file=sys.stderr)
 
 
-def all_of(error: FinchError) -> list[FinchError]:
-    """An error and those that were found beside it; of a syntax error those in statements that follow."""
-    if error.kind != "syntax" or error.span is None or error.others:
-        return [error, *error.others]
-    from finchlang.text.recovery import syntax_errors
-
-    after = [
-        e for e in syntax_errors(error.span.source) if e.span and e.span.line > error.span.line
-    ]
-    return [error, *after]
-
-
 def report(error: BaseException) -> int:
     """Say on standard error what went wrong; the exit status that goes with it.
 
@@ -154,7 +142,7 @@ def report(error: BaseException) -> int:
     progress.clear()
     flush()  # what was printed before the error comes before it
     if isinstance(error, FinchError):
-        for one in all_of(error):
+        for one in (error, *error.others):
             text = one.render()
             if sys.stderr.isatty():
                 text = wrapped(text, max(shutil.get_terminal_size().columns, 20))

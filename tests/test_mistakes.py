@@ -199,6 +199,9 @@ def test_independent_errors_come_together() -> None:
     text = "import numpy\nx = 3\ndef f(x):\n    return x ** 2\nfor i = 1:3\n    y = 'a'\nend\nz = 2 +* 3\n"
     found = syntax_errors(Source(text, "mistakes.finch"))
     assert [error.span and error.span.line for error in found] == [1, 3, 6, 8]
+    with pytest.raises(FinchError) as caught:
+        Session().run(text, "mistakes.finch")
+    assert str(caught.value) == "\n".join(error.render() for error in found)
     assert syntax_errors(Source("x = 1\n")) == []
     assert len(syntax_errors(Source("function f(x)\n    x = = 2\nend\nend\n"))) == 1
 

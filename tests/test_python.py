@@ -125,6 +125,9 @@ def test_other_arrays_are_refused_by_name_when_they_are_bound(
         (lambda: Tensor(), "Tensor takes a format"),
         (lambda: Tensor(5), "is a format, not"),
         (lambda: Session().run(None), "a script is a text, not a NoneType"),  # type: ignore[arg-type]
+        (lambda: Session().execute(None), "a script that is parsed, not a NoneType"),  # type: ignore[arg-type]
+        (lambda: Session().run_kernel("x", {}), "`@finch`, not a str"),  # type: ignore[arg-type]
+        (lambda: Session().run_file(None), "a path is a text, not a NoneType"),  # type: ignore[arg-type]
         (lambda: Tensor(CSC, None), "a size must be an integer"),
         (lambda: Tensor(CSC, "a"), "a size must be an integer"),
         (lambda: Tensor(CSC, 3), "has 2 modes"),

@@ -73,6 +73,9 @@ def getitem(x: Any, key: Any) -> Array:
     list of integers or mask of one axis. A mask is computed at once."""
     arg = as_expression(x)
     keys = list(key) if isinstance(key, tuple) else [key]
+    for one in keys:
+        if isinstance(one, (bool, np.bool_)):
+            raise _no_index(one)
     if len(keys) == 1 and _is_mask(keys[0]) and (len(arg.shape) == 1 or _order(keys[0]) != 1):
         return masked(arg, keys[0])
     named = sum(k is not None and k is not Ellipsis for k in keys)
@@ -137,13 +140,16 @@ def _coordinates(key: Any, size: int, axis: int) -> Expression:
     """A list of coordinates, from 1."""
     found = np.asarray(todense(key) if isinstance(key, Array) else key)
     if found.dtype.kind not in "iu" and found.size or found.ndim != 1:
-        raise TypeError(
-            f"an axis is indexed by an integer, a slice or a list of integers, not {key!r}"
-        )
+        raise _no_index(key)
     found = found.astype(np.int64)
     if found.size and not (found.min() >= -size and found.max() < size):
         raise IndexError(f"an index is out of range of axis {axis} of size {size}")
     return as_expression(np.where(found < 0, found + size, found) + 1)
+
+
+def _no_index(key: Any) -> TypeError:
+    what = "an integer, a slice, a mask or a list of integers"
+    return TypeError(f"an axis is indexed by {what}, not {key!r}")
 
 
 def _where(mask: Any, size: int, axis: int) -> np.ndarray:
@@ -161,8 +167,6 @@ def _order(mask: Any) -> int:
 
 
 def _is_mask(key: Any) -> bool:
-    if isinstance(key, (bool, np.bool_)):
-        return True
     if isinstance(key, list):
         key = np.asarray(key)
     return getattr(key, "dtype", None) == np.bool_

@@ -23,7 +23,7 @@ from finchlang.syntax import (
     Node,
     Variable,
 )
-from finchlang.text.parse import parse_script
+from finchlang.text.recovery import parse_whole
 
 
 class Forms(Calls):
@@ -173,7 +173,7 @@ class Forms(Calls):
             raise FinchError("I/O", f"{path} is no text") from None
         except OSError as error:
             raise FinchError("I/O", f"{path} cannot be read: {error.strerror}") from None
-        script = parse_script(text, str(folder / path))
+        script = parse_whole(text, str(folder / path))
         return self.closure(script, OUTERMOST)(self.environment)
 
 

@@ -34,6 +34,8 @@ def read_script(path: str | Path) -> str:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise FinchError("I/O", f"{path} is not UTF-8 text") from None
+    except TypeError:
+        raise FinchError("type", f"a path is a text, not a {type(path).__name__}") from None
     except OSError as error:
         raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
 

@@ -12,6 +12,7 @@ from finchlang.source import Bug, FinchError
 from finchlang.text.lines import CONTINUES, PARTS, Frame
 from finchlang.text.parse import parse_script, tokens
 from finchlang.text.print_expressions import INDENT
+from finchlang.text.recovery import parse_whole
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
 _TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN", "TIMES", "DOT"}
@@ -42,7 +43,7 @@ def formatted(text: str, name: str = "<input>") -> str:
     Raises FinchError of kind syntax, with a place.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    script = parse_script(text, name)
+    script = parse_whole(text, name)
     done = _Writer(text).written()
     try:
         is_same = parse_script(done, name) == script

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from finchlang.source import FinchError, Source
+from finchlang.syntax import Script
 from finchlang.text.lines import STRAY
 from finchlang.text.parse import parse_script
 
@@ -14,6 +15,17 @@ MOST = 20
 #: what begins a line of a statement that began in a line before
 _GOES_ON = re.compile(r"\s|$|#|[)\]}]|(?:end|else|elseif|elif|catch|except|finally)\b")
 _CLOSES = re.compile(r"[)\]}]|end\b")
+
+
+def parse_whole(text: str, name: str) -> Script:
+    """`parse_script`, whose error has those in statements that follow beside it."""
+    try:
+        return parse_script(text, name)
+    except FinchError as error:
+        if (at := error.span) is not None:
+            found = syntax_errors(at.source)
+            error.others = tuple(e for e in found if e.span and e.span.line > at.line)
+        raise
 
 
 def syntax_errors(source: Source) -> list[FinchError]:
