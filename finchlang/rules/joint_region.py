@@ -37,9 +37,9 @@ class Region(Joint):
     def step(self) -> Step:
         best, most = None, 0
         for node in self._candidates(self.term):
-            number = len(self._among(node))
-            if number > most:
-                best, most = node, number
+            found = self._among(node)
+            if len(found) > most and all(map(_is_of_runs_and_lookups, found)):
+                best, most = node, len(found)
         if best is None:
             return self.one_by_one()
         cases = self.analysis.cases(best)
@@ -85,6 +85,11 @@ class Region(Joint):
         """The term with choices that are made where they are read."""
         term: Node = put(self.term, {id(c): move(c) for c in choices})
         return term
+
+
+def _is_of_runs_and_lookups(choice: Choice) -> bool:
+    options = *(node for _, node in choice.options), choice.otherwise
+    return all(isinstance(node, (Run, Lookup)) for node in options)
 
 
 def _varies(node: Node) -> bool:
