@@ -188,3 +188,14 @@ def test_a_result_goes_with_the_last_reference_to_it() -> None:
         assert memory() is None
     finally:
         gc.enable()
+
+
+def test_quotients_by_zero_depend_on_structure() -> None:
+    """A fill of 0 on the left decides; elsewhere floats are as NumPy's, and integers an error."""
+    of, zeros = np.array([0, 3]), np.array([0.0, 3.0])
+    assert (Tensor("SparseList(Element(0))", of) // of).todense().tolist() == [0, 1]
+    assert (Tensor("SparseList(Element(0.0))", zeros) / 0).todense().tolist() == [0, np.inf]
+    with np.errstate(all="raise"):
+        assert np.array_equal((xp.asarray(of) / of).todense(), [np.nan, 1], equal_nan=True)
+    with pytest.raises(FinchError, match="an integer is divided by 0"):
+        (xp.asarray(of) // of).todense()

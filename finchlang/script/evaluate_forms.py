@@ -7,9 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from finchlang.algebra import OPERATORS
 from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
-from finchlang.script.callables import FinchFunction
+from finchlang.script.callables import PREDEFINED, FinchFunction
 from finchlang.script.dotted import elementwise
 from finchlang.script.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.script.evaluate_calls import Calls
@@ -23,6 +22,7 @@ from finchlang.syntax import (
     Node,
     Variable,
 )
+from finchlang.text.kernel_builder import SPELLINGS
 from finchlang.text.recovery import parse_whole
 
 
@@ -91,7 +91,8 @@ class Forms(Calls):
     def dotted(self, node: Call, scope: Scope) -> Closure:
         """`a .+ b`"""
         assert isinstance(node.op, Variable)
-        op = OPERATORS[node.op.name[1:]]
+        sign = node.op.name[1:]
+        op = PREDEFINED[SPELLINGS.get(sign, sign)]
         return self.by_elements(lambda env: op, node.args, node.span, scope)
 
     def by_elements(
