@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from textwrap import dedent, indent
@@ -158,14 +158,14 @@ def look(options: Namespace) -> int:
 def trace(options: Namespace) -> int:
     """`finch trace FILE`: every rule applied, or with --count how often which."""
     from . import views
-    from .trace import Chosen, StagedTrace, Trace
+    from .trace import Chosen, Enough, StagedTrace, Trace
 
     if options.count:
         counts = views.Counts(options.all)
         _look(options, "interpret", counts)
         print(counts.report())
         return SUCCESS
-    with paged() as colours:
+    with paged() as colours, suppress(Enough):
         chosen = Chosen.by(options, colours)
         if options.staged:
             _look(options, "native", StagedTrace(chosen))

@@ -9,7 +9,7 @@ import textwrap
 import time
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,7 +27,7 @@ from . import views
 from .conversation import PROMPT, Conversation
 from .fit import described, screen
 from .report import has_colours, page, write
-from .trace import Chosen, StagedTrace, Trace, add_options
+from .trace import Chosen, Enough, StagedTrace, Trace, add_options
 
 #: how long `:time` repeats what it measures, in seconds
 ENOUGH = 1.0
@@ -241,7 +241,7 @@ def _last(conversation: Conversation) -> Any:
 
 def _printed(run: Callable[[], Any]) -> str:
     out = io.StringIO()
-    with redirect_stdout(out):
+    with redirect_stdout(out), suppress(Enough):
         run()
     return out.getvalue().rstrip("\n")
 

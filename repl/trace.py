@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
@@ -46,7 +47,11 @@ def add_options(parser: ArgumentParser) -> None:
         "--rule", action="append", metavar="NAME", help="steps of this rule only (more than once)"
     )
     parser.add_argument(
-        "--steps", action=_Range, metavar="A:B", default=(1, MANY), help="from step A to B only"
+        "--steps",
+        action=_Range,
+        metavar="A:B",
+        default=(1, MANY),
+        help="from step A to B only; B is the last thing done, in the first kernel or --kernel",
     )
     for name, what in (
         ("staged", "stage the kernels, and show their residuals grow"),
@@ -76,7 +81,10 @@ class Chosen:
             near = get_close_matches(name, known, 1)
             hint = f"`--rule {near[0]}`" if near else "`finch rules` lists them"
             raise FinchError("unknown name", f"there is no rule `{name}`", hint=hint)
-        return Chosen(options.all, options.kernel, rules, options.steps, colours)
+        chosen = Chosen(options.all, options.kernel, rules, options.steps, colours)
+        if chosen.ends and chosen.kernel is None:
+            chosen.kernel = 1
+        return chosen
 
     def number(self, event: KernelEvent) -> int:
         """Which kernel it is, which begins to run."""
@@ -93,9 +101,18 @@ class Chosen:
         return is_named and self.steps[0] <= number <= self.steps[1]
 
     @property
+    def ends(self) -> bool:
+        """Whether there is a last step: then one kernel is traced, once, and no further than that."""
+        return self.steps[1] < MANY
+
+    @property
     def is_whole(self) -> bool:
         """Whether all steps of a kernel are."""
         return not self.rules and self.steps == (1, MANY)
+
+
+class Enough(BaseException):
+    """All is shown that was asked for. No error: a script cannot handle it."""
 
 
 class Trace(Observer):
@@ -120,6 +137,15 @@ class Trace(Observer):
 
     def rule(self, applied: Applied) -> None:
         self.step(applied)
+        self.stop(self.number >= self.chosen.steps[1])
+
+    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
+        self.stop(True)
+
+    def stop(self, is_last: bool) -> None:
+        """Stop if this is the kernel whose steps were asked for, and no more of them come."""
+        if is_last and self.is_this and self.chosen.ends:
+            raise Enough
 
     def step(self, applied: Applied) -> bool:
         """Print a step, if it is to be; whether it is."""
@@ -199,12 +225,14 @@ class StagedTrace(Trace):
         self.started(event)
         event.stage(GrowingHost(self.grown.append), self.rule)
         self.flush("", self.is_this and self.chosen.is_whole)
+        self.stop(True)
 
     def rule(self, applied: Applied) -> None:
         is_step = applied.kind == Kind.STEP
         is_shown = self.step(applied)
         if is_shown or is_step:
             self.flush("  " * (applied.depth - 1), is_shown)
+        self.stop(self.number >= self.chosen.steps[1])
 
     def flush(self, pad: str, is_shown: bool) -> None:
         for line in self.grown if is_shown else ():

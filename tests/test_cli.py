@@ -348,12 +348,31 @@ def test_trace_shows_the_steps_that_are_asked_for(spmv: str, capsys) -> None:
     assert steps("--steps", "3:5") == all_of[2:5] and steps("--steps", "4") == all_of[3:4]
     assert steps("--steps", ":2") == all_of[:2] and steps("--kernel", "2") == []
     assert steps("--kernel", "1", "--steps", "6:") == all_of[5:]
+    assert steps("--steps", f":{len(all_of) + 1}") == all_of
     loops = steps("--rule", "Loop", "--rule", "Access")
     assert loops == [s for s in all_of if s[1] in ("Loop", "Access")] and loops
     assert steps("--staged", "--rule", "Freeze")[0][1] == "Freeze"
     for wrong, told in (("--steps", "is not A:B"), ("--rule", "there is no rule `x`")):
         assert main(["trace", wrong, "x", spmv]) != 0
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("staged", [(), ("--staged",)])
+def test_nothing_runs_after_the_last_step_that_is_asked_for(
+    staged: tuple[str, ...], write, capsys
+) -> None:
+    path = write("""\
+x = Scalar(0.0)
+for k = 1:3
+    @finch x[] += 1.0
+end
+@finch x[] *= 2.0
+error("nothing comes here")
+""")
+    for options, line in (("--steps", ":1"), "3"), (("--kernel", "2", "--steps", ":1"), "5"):
+        assert main(["trace", *options, *staged, path]) == 0
+        out = capsys.readouterr().out
+        assert re.findall(r"^# kernel .*:(\d)", out, re.MULTILINE) == [line], out
 
 
 def test_trace_at_the_prompt_takes_the_same_options(capsys) -> None:
