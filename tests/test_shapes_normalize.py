@@ -178,3 +178,9 @@ def test_three_dimensions_that_are_written_as_one_have_three_loops() -> None:
     text = "@declare(E, 0, 1:2, 1:3, 1:4)\n for k = _\n flatten(E)[k] = v[k]\n end"
     shown = passed(text)
     assert "for k_j = 1:4 for k_i_j = 1:3 for k_i_i = 1:2 E[k_i_i, k_i_j, k_j] =" in shown
+
+
+def test_a_concatenation_of_which_a_part_is_stored_is_stored_once() -> None:
+    parts = "collapse(vcat(T, T, T), 3, 2), roll(vcat(A, A), 1, 1), B"
+    shown = passed(f"for i = _\n s[] += hcat({parts})[i, i]\n end")
+    assert shown.count("@declare(") == 2

@@ -27,6 +27,7 @@ class Listing:
         self.lines: list[str] = []
         self.names: dict[Any, str] = {}
         self.used: set[str] = set()
+        self.numbers: dict[str, int] = {}  # the last one of each name that is there more than once
 
     def text(self, residual: Residual) -> str:
         buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
@@ -52,10 +53,11 @@ class Listing:
         found = self.names.get(thing)
         if found is None:
             base = re.sub(r"_\d+$", "", thing.name) or thing.name
-            found, number = base, 1
+            found, number = base, self.numbers.get(base, 1)
             while found in self.used:
                 number += 1
                 found = f"{base}_{number}"
+            self.numbers[base] = number
             self.used.add(found)
             self.names[thing] = found
         return found

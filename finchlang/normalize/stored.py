@@ -19,7 +19,6 @@ from finchlang.normalize.context import (
     mask_sizes,
     place,
 )
-from finchlang.normalize.shaped import Shaped
 from finchlang.normalize.shifts import own_accesses
 from finchlang.normalize.terms import Terms
 from finchlang.syntax import (
@@ -93,9 +92,10 @@ class Stores(Terms):
 
     def with_stored(self, node: Node) -> Any:
         """A tensor with what has been stored in the places of concatenations."""
-        if node in self.stored:
-            return self.stored[node]
-        return map_children(self.with_stored, node) if self.stored else node
+        if not self.stored or node in self.stored:
+            return self.stored.get(node, node)
+        inner = map_children(self.with_stored, node)
+        return self.stored.get(inner, inner)
 
     # ------------------------------------------------------------------ what is stored
 
@@ -151,7 +151,7 @@ class Stores(Terms):
         level = Workspace(Element(fill), number=order)
         name = variable.name
         context.formats[name] = context.workspaces[name] = self.types[name] = level
-        sizes = [Shaped(node, order).size(k + 1) for k in range(order)]
+        sizes = [self.size(node, k) for k in range(order)]
         self.dims[name] = tuple(Extent(ONE, size, span=span) for size in sizes)
         target = Access(variable, indices, span=span)
         body: Node = Assign(target, Variable(INIT), element, span=span)
