@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ GIVEN = {
     "w": np.arange(5.0),
     "minus": -3,
     "half": 2.5,
+    "huge": 2**63 - 1,
     "S": Tensor("SparseList(Element(0.0))", 4611686018427387904),
     "n": 5,
     "zero": 0,
@@ -58,6 +60,8 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     MATRIX.format("concat(1, A, v)"): ("dimension", ("2", "1")),
     VECTOR.format("slice(v, 1, 3:20)"): ("bounds", ("3", "20", "12")),
     VECTOR.format("slice(v, 1, 1:0:3)"): ("dimension", ("step",)),
+    VECTOR.format("slice(v, 1, 1:9223372036854775807:3)"): ("dimension", ("2^62",)),
+    VECTOR.format("slice(v, 1, 3:0-huge:1)"): ("dimension", ("2^62",)),
     VECTOR.format("slice(v, 2, 1:3)"): ("dimension", ("2", "1")),
     VECTOR.format("collapse(broadcast(S, 1, 2), 1, 2)"): ("dimension", ("2^62",)),
     VECTOR.format("splitt(v, 1, 5)"): ("unknown name", ("split",)),
@@ -130,6 +134,36 @@ def _corners(m: int, n: int) -> sp.csr_array:
     """A matrix with its first and its last element, with Int32 coordinates."""
     rows, columns = (np.array([0, k - 1], np.int32) for k in (m, n))
     return sp.coo_array((np.array([1.0, 2.0]), (rows, columns)), shape=(m, n)).tocsr()
+
+
+#: what arrays refuse at once: the error, and what it says
+REFUSED_ARRAYS: dict[str, tuple[type[Exception], str]] = {
+    "xp.tile(A, -1)": (ValueError, "negative"),
+    "xp.tile(A, 1.5)": (TypeError, "integer"),
+    "xp.roll(A, 1.5)": (TypeError, "integer"),
+    "xp.tril(A, 1.5)": (TypeError, "integer"),
+    "xp.broadcast_to(A, (-1, 3, 4))": (ValueError, "negative"),
+    "xp.broadcast_to(A, (2.0, 3, 4))": (TypeError, "integers"),
+    "xp.reshape(xp.broadcast_to(A, (2**62, 3, 4)), -1)": (ValueError, "2^62"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED_ARRAYS)
+def test_arrays_are_refused_where_they_are_made(text: str) -> None:
+    kind, said = REFUSED_ARRAYS[text]
+    with pytest.raises(kind, match=re.escape(said)):
+        eval(text, {"xp": xp, "A": GIVEN["A"]})
+
+
+def test_arrays_of_numbers_without_bounds() -> None:
+    a, huge = np.arange(1, 13.0).reshape(3, 4), 2**63 - 1
+    A = xp.asarray(Tensor.from_numpy(a, CSC))
+    for k in (huge, -huge, 10**30, -(10**30)):
+        assert np.array_equal(xp.todense(xp.tril(A, k)), a * (k > 0))
+        assert np.array_equal(xp.todense(xp.triu(A, k)), a * (k < 0))
+    assert np.array_equal(xp.todense(A[::huge]), a[:1])
+    assert np.array_equal(xp.todense(A[:, ::-huge]), a[:, ::-huge])
+    assert np.array_equal(xp.todense(xp.reshape(A, np.array([2, 6]))), a.reshape(2, 6))
 
 
 #: what is said of arguments in scripts, where a view is made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -211,7 +212,9 @@ def _within(op: str, x: Any, k: int) -> Array:
     if len(arg.shape) < 2:
         raise ValueError("a triangle is of an array of at least two dimensions")
     zero = Constant(typed_literal(0, arg.values.type))
-    return Array(apply("ifelse", Triangle(op, arg.shape, k.__index__()), arg, zero))
+    rows, columns = arg.shape[-2:]  # no further off than there are elements, as sums wrap around
+    k = max(-rows, min(index(k), columns))
+    return Array(apply("ifelse", Triangle(op, arg.shape, k), arg, zero))
 
 
 def tril(x: Any, /, k: int = 0) -> Array:
@@ -314,7 +317,7 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     found = Array(arg)
     for by, given in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
         at = normalized_axis(given, len(arg.shape))
-        first = -by.__index__() % (arg.shape[at] or 1)
+        first = -index(by) % (arg.shape[at] or 1)
         if first:
             before = (slice(None),) * at
             parts = slice(first, None), slice(0, first)
@@ -356,7 +359,9 @@ def _times(arg: Expression, axis: int, count: int, is_whole: bool) -> Expression
 
 def tile(x: Any, repetitions: Any, /) -> Array:
     """The whole array so many times along each axis, of which new ones may be in front."""
-    counts = [n.__index__() for n in _listed(repetitions)]
+    counts = [index(n) for n in _listed(repetitions)]
+    if any([n < 0 for n in counts]):
+        raise ValueError(f"tile takes integers, not negative, and not {repetitions}")
     found = _of_order(x, len(counts)).node
     counts = [1] * (len(found.shape) - len(counts)) + counts
     for axis, count in enumerate(counts):

@@ -123,6 +123,7 @@ def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:
     """How a slice is indexed, its first and last coordinates from 1, and its length."""
     start, stop, step = key.indices(size)
     length = len(range(start, stop, step))
+    step = step if length > 1 else 1
     if (start, step, length) == (0, 1, size):
         return ALL, [], length
     last = start + (length - 1) * step

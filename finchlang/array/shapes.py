@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from copy import deepcopy
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,9 @@ def squeeze(x: Any, /, axis: Any = None) -> Array:
 def broadcast_to(x: Any, /, shape: Any) -> Array:
     """`x` repeated along axes of size 1, and new ones in front, up to a shape."""
     arg = as_expression(x)
-    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    wanted = _sizes(shape)
+    if any([size < 0 for size in wanted]):
+        raise ValueError(f"broadcast to {wanted}: a size is not negative")
     if broadcast_shapes(arg.shape, wanted) != wanted:
         raise ValueError(f"{arg.shape} does not broadcast to {wanted}")
     new = len(wanted) - len(arg.shape)
@@ -122,6 +125,9 @@ def broadcast_arrays(*arrays: Any) -> list[Array]:
 
 # ----------------------------------------------------------------------------------------- reshape
 
+#: the most places that an axis has
+MOST = 1 << 62
+
 
 @lowers(Reshape)
 def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
@@ -130,8 +136,8 @@ def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
     for modes, places in node.groups:
         flat = joined([indices[k] for k in places], [to.size(node, k) for k in places])
         parts = divided(flat, [to.size(arg, k) for k in modes])
-        for mode, index in zip(modes, parts, strict=True):
-            own[mode] = index
+        for mode, part in zip(modes, parts, strict=True):
+            own[mode] = part
     return to.value(arg, tuple(own))
 
 
@@ -143,6 +149,8 @@ def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
         return arg
     if 0 in shape:
         return Constant(arg.values.fill, shape)
+    if max(shape, default=0) > MOST:
+        raise ValueError(f"{arg.shape} is not reshaped to {shape}: an axis has 2^62 places at most")
     if isinstance(arg, Leaf) and isinstance(arg.value, np.ndarray):
         with suppress(ValueError):  # its strides do not allow it
             return as_expression(np.reshape(arg.value, shape, copy=False))
@@ -176,7 +184,7 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     arg = as_expression(x)
     if order not in ("C", "F", "A"):
         raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
-    wanted = _wanted(arg.shape, (shape,) if hasattr(shape, "__index__") else tuple(shape))
+    wanted = _wanted(arg.shape, _sizes(shape))
     if copy and isinstance(arg, Leaf):
         arg = as_expression(deepcopy(arg.value))
     if order == "F":
@@ -184,12 +192,19 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     return Array(reshaped(arg, wanted))
 
 
-def _wanted(old: tuple[int, ...], shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape of as many places, in which what is -1 is found."""
+def _sizes(shape: Any) -> tuple[int, ...]:
+    """A shape as it is given: an integer, or several."""
+    with suppress(TypeError):
+        return (index(shape),)
     try:
-        new = [size.__index__() for size in shape]
-    except AttributeError:
+        return tuple([index(size) for size in shape])
+    except TypeError:
         raise TypeError(f"sizes are integers, not {shape}") from None
+
+
+def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of as many places, in which what is -1 is found."""
+    new = [*shape]
     if any([size < -1 for size in new]):
         raise ValueError(f"reshape to {shape}: a size is not negative")
     if new.count(-1) > 1:

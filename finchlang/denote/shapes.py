@@ -153,9 +153,9 @@ def _two(p: int, q: int, order: int) -> tuple[int, int]:
 
 
 def _length(start: int, stop: int, step: int) -> int:
-    if step == 0:
-        raise _refused("the step of a slice is not 0")
-    return len(range(start, stop + (1 if step > 0 else -1), step))
+    if step == 0 or abs(step) >= 1 << 62:
+        raise _refused(f"the step of a slice is not 0 and within 2^62, and not {step}")
+    return max((stop - start) // step + 1, 0)
 
 
 def _with(items: Sequence[Any], k: int, *new: Any) -> list[Any]:

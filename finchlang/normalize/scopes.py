@@ -47,6 +47,7 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.tensors.masks import MASKS
+from finchlang.tensors.products import LARGEST
 from finchlang.text.foreign import explained
 from finchlang.text.print import pretty
 from finchlang.types import Type, UInt8
@@ -180,6 +181,9 @@ class _Scopes:
             case Extent(start, stop, step):
                 if step == Literal(0):
                     raise FinchError("dimension", "the step of a slice is not 0", node.span)
+                if isinstance(step, Literal) and abs(step.value) >= LARGEST:
+                    message = f"the step of a slice, {step.value}, is beyond 2^62"
+                    raise FinchError("dimension", message, step.span)
                 step = None if step is None else self.value(step, env)
                 return Extent(self.value(start, env), self.value(stop, env), step, span=node.span)
             case Call(op, args) if is_call(node, "meet"):

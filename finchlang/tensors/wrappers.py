@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from finchlang.host.checks import fail_unless
-from finchlang.host.fold import ONE, ZERO, add, compare, sub
+from finchlang.host.fold import ONE, ZERO, add, compare, conjunction, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
 from finchlang.looplets import (
@@ -32,7 +32,7 @@ from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Valu
 from finchlang.tensors import slices
 from finchlang.tensors.added_modes import Broadcast, Toeplitz
 from finchlang.tensors.level import UPDATE, Fiber, TensorLike
-from finchlang.tensors.products import Collapse, Resolve
+from finchlang.tensors.products import LARGEST, Collapse, Resolve
 from finchlang.tensors.splits import PLACEHOLDER, Split, nest
 from finchlang.tensors.swizzles import Swizzle
 from finchlang.walk import substitute
@@ -226,6 +226,9 @@ class Window(Wrapper):
             (),
             self.call.span,
         )
+        fits = conjunction(compare("lt", step, LARGEST), compare("gt", step, -LARGEST))
+        message = "the step of a slice, {}, is beyond 2^62"
+        fail_unless(host, fits, "dimension", message, (step,), self.call.span)
         if (extent := self.body.extent()) is not None:
             _check_window(host, self, extent, step)
         if mode == UPDATE:
