@@ -107,15 +107,31 @@ def _told(laws: Any, of_pairs: bool) -> Iterator[str]:
 
 
 def errors() -> str:
-    """Kinds of errors as the reference has them, and mistakes with what is said of them."""
+    """Kinds of errors as the reference has them, and for each mistakes by what is said of them."""
     text = (ROOT / "grammar/REFERENCE.md").read_text("utf-8")
     kinds = text.split("\n## Errors\n", 1)[1].split("\n## ")[0].strip()
-    lines = ["# Errors", "", kinds, "", "## Mistakes, and what is said of them", ""]
-    lines += ["Each is run by the tests; the caret stands under the culprit.", ""]
-    for path in sorted((ROOT / "tests/golden/mistakes").glob("*.txt")):
-        lines += [f"### {path.stem.replace('_', ' ')}", "", "```text"]
-        lines += [path.read_text("utf-8").strip("\n"), "```", ""]
+    lines = ["# Errors", "", kinds, ""]
+    lines += ["Below, each mistake is run by the tests; the caret stands under the culprit.", ""]
+    for kind, when in re.findall(r"^\| (.+) \| (.+) \|$", kinds, re.MULTILINE)[1:]:
+        found = sorted((said, *mistake) for said, *mistake in mistakes() if mistake[0] == kind)
+        lines += [f"## {kind}", "", f"{when[0].upper()}{when[1:]}.", ""] if found else []
+        before = None
+        for said, _, program, message in found:
+            lines += ["", f"### {said}", ""] if said != before else []
+            lines += ["```finch", program, "```", "```text", message, "```", ""]
+            before = said
     return "\n".join(lines)
+
+
+def mistakes() -> Iterator[tuple[str, str, str, str]]:
+    """The mistakes of the tests: what is said in short, the kind, the program, and the whole message."""
+    for path in sorted((ROOT / "tests/golden/mistakes").glob("*.txt")):
+        program, *messages = path.read_text("utf-8").rstrip("\n").split("\n-----\n")
+        for rest in messages:
+            message, _, following = rest.partition("\n\n")
+            _, kind, said = re.split(r":\d+:\d+: | error: ", message.split("\n")[0], maxsplit=2)
+            yield said, kind, program, message
+            program = following
 
 
 # --------------------------------------------------------------------------------------------- api

@@ -6,6 +6,7 @@ import contextlib
 import io
 import linecache
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import finchlang.array
 from finchlang import FinchError, Session, Tensor
 from finchlang.repl.__main__ import main
+from finchlang.source import ERROR_KINDS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -79,6 +81,22 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in PAGES:
         assert page.relative_to(ROOT / "docs").as_posix() in navigation
+
+
+def test_nothing_of_a_page_is_fetched_from_elsewhere() -> None:
+    """The plugin `offline` does that if it finds no script of this name."""
+    settings = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert "polyfills: [iframe-worker.js]" in settings and (ROOT / "docs/iframe-worker.js").exists()
+
+
+def test_mistakes_are_listed_by_their_kind() -> None:
+    pytest.importorskip("mkdocs")
+    page = runpy.run_path(str(ROOT / "docs/hooks.py"))["errors"]()
+    kinds = page.split("\n## ")[1:]
+    assert [kind.split("\n")[0] for kind in kinds] == [k for k in ERROR_KINDS if f"## {k}" in page]
+    assert page.count("```finch") >= 100
+    for kind in kinds:
+        assert {*re.findall(r":\d+: ([\w/ ]+) error: ", kind)} == {kind.split("\n")[0]}
 
 
 def test_the_commands_are_there(tmp_path: Path, capsys) -> None:
