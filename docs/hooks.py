@@ -8,6 +8,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,23 @@ def _path(value: Any) -> str:
 # ----------------------------------------------------------------------------------------- gallery
 
 
+#: examples that are in the gallery, too: their titles, and the tensors that are drawn
+EXAMPLES = {
+    "spgemm": (
+        "Friends of friends",
+        {"A": "who is friends with whom", "C": "who shares a friend: the product"},
+    ),
+    "erosion": (
+        "Erosion and dilation",
+        {"image": "the image", "eroded": "eroded", "dilated": "dilated"},
+    ),
+    "convolution": (
+        "A convolution where there is something",
+        {"A": "where the image has entries, as has the result", "F": "the filter"},
+    ),
+}
+
+
 def gallery() -> dict[str, str | bytes]:
     """The page of pictures, and these: each `# picture:` of a program in `docs/gallery` names a tensor
     that is drawn when it has run, by its values if it is dense, else where it stores something."""
@@ -176,25 +194,36 @@ def gallery() -> dict[str, str | bytes]:
         "",
         "Each picture is made by the program beside it when this page is built.",
     ]
-    for path in sorted((ROOT / "docs/gallery").glob("*.finch")):
-        text = path.read_text("utf-8")
-        title, *said = [line[2:] for line in text.split("\n") if line.startswith("# ")]
+    for path, title, said, shown in shows():
         session = Session(output=lambda text: None)
-        session.run(text)
-        shown = [line for line in said if line.startswith("picture: ")]
-        lines += ["", f"## {title}", "", " ".join(line for line in said if line not in shown), ""]
-        lines += ['<div class="gallery" markdown>', ""]
-        for line in shown:
-            name, _, caption = line.removeprefix("picture: ").partition(", ")
+        session.run_file(path)
+        lines += ["", f"## {title}", "", *said, "", '<div class="gallery" markdown>', ""]
+        for name, caption in shown.items():
             picture = f"gallery/{path.stem}_{name}.png"
             made[picture] = drawn(session[name])
             lines += [
                 f"<figure markdown>![{caption}]({picture})<figcaption>{caption}</figcaption></figure>"
             ]
             lines += [""]
-        program = "\n".join(line for line in text.split("\n") if not line.startswith("# "))
-        lines += ["</div>", "", "```finch", program.strip(), "```"]
+        program = path.read_text("utf-8").split("\n")
+        while program[0].startswith("#"):
+            del program[0]
+        lines += ["</div>", "", "```finch", "\n".join(program).strip(), "```"]
     return made | {"gallery.md": "\n".join(lines) + "\n"}
+
+
+def shows() -> Iterator[tuple[Path, str, list[str], dict[str, str]]]:
+    """Each program of the gallery, its title, what its first lines say, and what is drawn, with words."""
+    paths = [*sorted((ROOT / "docs/gallery").glob("*.finch"))]
+    for path in [*paths, *(ROOT / f"examples/{name}.finch" for name in EXAMPLES)]:
+        header = [*takewhile(lambda line: line[:1] == "#", path.read_text("utf-8").split("\n"))]
+        said = [line[2:] for line in header if not line.startswith("#  ")]
+        if path.stem in EXAMPLES:
+            yield path, EXAMPLES[path.stem][0], said, EXAMPLES[path.stem][1]
+            continue
+        pictures = [line[9:].split(", ", 1) for line in said if line.startswith("picture: ")]
+        said = [line for line in said if not line.startswith("picture: ")]
+        yield path, said[0], said[1:], {name: caption for name, caption in pictures}
 
 
 def lowerings() -> dict[str, str | bytes]:
