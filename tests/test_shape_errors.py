@@ -46,6 +46,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     MATRIX.format("reshape(v, nothing, 12)"): ("type", ("nothing",)),
     MATRIX.format("broadcast(v, 1, minus)"): ("dimension", ("-3", "0 or more")),
     MATRIX.format("broadcast(v, 1, -1)"): ("dimension", ("-1",)),
+    VECTOR.format("concat(1, S, S)"): ("dimension", ("2^62",)),
     MATRIX.format("tril(A, half)"): ("type", ("half",)),
     MATRIX.format("block(1, v, v)"): ("dimension", ("2", "1")),
     VECTOR.format("repeat(v, 1, minus)"): ("dimension", ("-3",)),
@@ -192,3 +193,26 @@ def test_views_are_refused_where_they_are_made(view: str) -> None:
     kind, said = REFUSED_VIEWS[view]
     assert caught.value.kind == kind and said in caught.value.message
     assert caught.value.span is not None and caught.value.span.column == 5
+
+
+#: written across the order, and the order that would do
+ACROSS = {
+    "@declare(c, 0, 1:12); for i=_, j=_; split(c, 1, 3)[i, j] = A[i, j] end": "`j`, `i`",
+    "@declare(c, 0, 1:12); for i=_, k=1:2, j=1:2; split(split(c, 1, 3), 2, 2)[i, j, k] = w[i] end": (
+        "`k`, `j`, `i`"
+    ),
+    "@declare(C, 0, 1:3, 1:4); for k=_; collapse(C, 2, 1)[k] = v[k] end": "in the order of the storage",
+}
+
+
+@pytest.mark.parametrize("text", ACROSS)
+def test_the_order_that_would_do_is_named(text: str) -> None:
+    session = Session(workspaces=False)
+    for name, value in GIVEN.items():
+        session[name] = value
+    session["w"] = np.arange(3.0)
+    session["c"] = Tensor("SparseList(Element(0.0))", 12)
+    session["C"] = Tensor(CSC, 3, 4)
+    with pytest.raises(FinchError) as caught:
+        session.run(f"@finch begin {text} end")
+    assert caught.value.kind == "access order" and ACROSS[text] in (caught.value.hint or "")

@@ -66,15 +66,15 @@ class Fault:
     message: str
     access: Access
     level: Level
-    loops: str | None = None  # the indices, from the outermost loop, in an order that would do
+    way: str | None = None  # how to loop in an order that would do
 
     def error(self, context: Context) -> FinchError:
         sequential = next(lv for lv in self.level.levels() if lv.is_sequential)
         kind = type(sequential).__name__
         message = f"{self.message}: {kind} is written in order, fiber by fiber, each once"
         hint = f"use a format that takes any order: {self.level.random_access()}"
-        if self.loops is not None:
-            hint = f"loop over {self.loops}, outermost first, or {hint}"
+        if self.way is not None:
+            hint = f"{self.way}, or {hint}"
         return FinchError("access order", message, self.access.span, hint)
 
 
@@ -143,20 +143,32 @@ class _Order:
         return Fault(message, access, self.level, self.in_order(access, loops))
 
     def in_order(self, access: Access, loops: tuple[Loop, ...]) -> str | None:
-        """The loops around an update, were those over its indices outermost and in the order of the
-        modes; None if they are not simply nested, or their extents depend on each other."""
-        is_nest = all(outer.body is inner for outer, inner in pairwise(loops))
+        """How to loop in order: the loops around an update, were those over its indices outermost and
+        in the order of the modes; None if they are not simply nested, or their extents depend on each
+        other."""
         own: dict[Node, Loop] = {loop.index: loop for loop in loops}
+
+        def within(body: Node) -> Node:
+            while isinstance(body, Define) and not {*walk(body.value)} & {*own}:
+                body = body.body
+            return body
+
+        is_nest = all(within(outer.body) is inner for outer, inner in pairwise(loops))
         outermost_first = reversed(access.indices)
         followed = [follows(own[i], self.context) if i in own else None for i in outermost_first]
         loops = tuple(n for n in loops if not (is_single(n.extent) and {*walk(n.extent)} & {*own}))
         wanted = sorted(loops, key=lambda n: n.index not in followed)
         wanted[: len(followed)] = [own[i] for i in followed if i is not None and own[i] in loops]
-        is_simple = is_nest and len(wanted) == len(loops) and isinstance(access.tensor, Variable)
+        tensor = access.tensor
+        while is_call(tensor, "split"):
+            tensor = tensor.args[0]  # type: ignore[attr-defined]
+        is_simple = is_nest and len(wanted) == len(loops) and isinstance(tensor, Variable)
         if not is_simple or any({*walk(loop.extent)} & {*own} for loop in loops):
             return None
         names = [f"`{self.context.written(loop.index.name)}`" for loop in wanted]
-        return ", ".join(names) if wanted != [*loops] else None
+        if len({*names}) < len(names):  # two of them are one in the program
+            return "let `collapse` name the dimensions in the order of the storage, the innermost first"
+        return f"loop over {', '.join(names)}, outermost first" if wanted != [*loops] else None
 
     def own_indices(self, access: Access) -> tuple[Node, ...]:
         """The indices, from the outermost, of the modes that need an order: without the outer ones of

@@ -167,7 +167,8 @@ def _kron(given: Arguments) -> Shaped:
         b = collapse(broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
     indices = _indices(a.order)
     first, second = (Access(t.node, tuple(indices), span=given.span) for t in (a, b))
-    return Shaped(Formula(tuple(indices), call("*", first, second, span=given.span)), a.order)
+    product = call("*", first, second, span=given.span)
+    return Shaped(Formula(tuple(indices), product, span=given.span), a.order)
 
 
 # --------------------------------------------------------------------------- in another order

@@ -181,6 +181,11 @@ def _check_products(node: Node, state: State, span: Span | None) -> None:
             for size in others:
                 check_product(state.host, before, size, span)
                 before = op("mul", before, size)
+    for total in [n for n in walk(node) if isinstance(n, Call) and n.op == Variable("+")]:
+        if all(any(n == SIZE for n in walk(arg)) for arg in total.args):
+            fits = compare("ge", cast(evaluate(total, state), Int64), 0)
+            message = "dimensions one after the other are longer than 2^62"
+            fail_unless(state.host, fits, "dimension", message, (), span)
 
 
 def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
@@ -200,6 +205,7 @@ def _least(extent: Node, other: Node) -> Any:
     return None
 
 
+SIZE = Variable("size")
 _SHIFTS = Variable("+"), Variable("-")
 TIMES = Variable("*")
 

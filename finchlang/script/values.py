@@ -319,5 +319,7 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):
         hint = "vectors hold numbers or strings; fill a matrix entry by entry"
+        if is_matrix and all(is_array(e) for e in entries):
+            hint = "write `vcat(A, B)`, `hcat(A, B)`, or `block(2, A, B, C, D)`"
         raise FinchError("type", "an array literal cannot hold these", hint=hint)
     return entries
