@@ -48,6 +48,8 @@ class Dimension:
 
     parts: list[Extent] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
+    #: extents of sizes of declared tensors, which stand with them by their names
+    sums: list[tuple[Extent, dict[str, Declared]]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -164,7 +166,12 @@ class Facts:
         self, dimension: Dimension, index: Index, found: tuple[str, int, Node] | Extent
     ) -> None:
         if isinstance(found, Extent):
-            dimension.parts.append(replace(self.of_stored(found), span=index.span))
+            part = replace(self.of_stored(found), span=index.span)
+            sizes = [n.args[0].name for n in walk(part) if is_call(n, "size")]  # type: ignore[attr-defined]
+            if known := {name: self.current[name] for name in sizes if name in self.current}:
+                dimension.sums.append((part, known))
+            else:
+                dimension.parts.append(part)
             return
         name, mode, shift = found
         if declared := self.current.get(name):
@@ -201,23 +208,32 @@ class Facts:
                 loop.writes.append((declared, mode, shift, index.span, ONE))
 
     def halves(self, target: Access, declared: Declared) -> bool:
-        """Whether `split(C, k, m)` is written, and so gives a declared tensor its size: the slow one of
-        the two indices runs over a part of it."""
-        tensor: Any = target.tensor
-        if not is_call(tensor, "split") or not isinstance(tensor.args[0], Variable):
+        """Whether `split(C, k, m)` is written, perhaps split again, and so gives a declared tensor its
+        size: the slow one of the two indices runs over a part of it."""
+        tensor, splits = target.tensor, list[Any]()
+        while is_call(tensor, "split"):
+            splits.append(tensor)
+            tensor = splits[-1].args[0]
+        if not splits or not isinstance(tensor, Variable) or declared.is_frozen:
             return False
-        k, m, *rest = tensor.args[1:]
-        if declared.is_frozen or declared.user[k.value - 1] is not None or rest:
-            return False
-        for mode, index in enumerate(target.indices):
-            if not isinstance(index, Index) or index.name in self.single:
+        # by which number each index's extent is multiplied; None of those which have one of their own
+        modes: list[tuple[int, Node] | None] = [(k, ONE) for k in range(len(declared.user))]
+        for _, k, m, *rest in (each.args for each in reversed(splits)):
+            own = modes[k.value - 1]
+            if rest or own is not None and declared.user[own[0]] is not None:
                 return False
+            modes[k.value - 1 : k.value] = [None, own and (own[0], times(own[1], m))]
+        if not all(isinstance(i, Index) and i.name not in self.single for i in target.indices):
+            return False
+        for mode, (index, own) in enumerate(zip(target.indices, modes, strict=True)):
+            assert isinstance(index, Index)
             loop = self.loops[index.name]
-            if mode == k.value - 1:
-                self.meet(index, Extent(ONE, m))
+            if own is None:
+                found = source(target.tensor, mode)
+                assert found is not None
+                self.meet(index, found)
                 continue
-            inner = mode - (mode >= k.value)
-            count = m if mode == k.value else ONE
+            inner, count = own
             declared.writers[inner].append((loop, ZERO, count))
             loop.writes.append((declared, inner, ZERO, index.span, count))
         return True
@@ -248,6 +264,7 @@ class Facts:
             known = self.lets[extent.name]
             dimension.parts += known.parts
             dimension.links += known.links
+            dimension.sums += known.sums
         elif isinstance(extent, Extent):
             stop: Any = extent.stop
             if extent.start == ONE and is_call(stop, "size") and stop.args[0].name in self.current:
@@ -294,7 +311,19 @@ class Resolve:
             for (_, mode, shift), (d, span) in reversed(links.items())
             for p in self.declared(d, mode, span)
         )
-        return _distinct((*dimension.parts, *linked))
+        sums = [self.sized(part, known) for part, known in dimension.sums]
+        return _distinct((*dimension.parts, *sums, *linked))
+
+    def sized(self, node: Node, known: dict[str, Declared]) -> Any:
+        """An expression with the sizes of declared tensors as they are found, of the first extent that
+        meets in each."""
+        if isinstance(node, Call) and is_call(node, "size"):
+            tensor, mode = node.args
+            if tensor.name in known:  # type: ignore[attr-defined]
+                declared = known[tensor.name]  # type: ignore[attr-defined]
+                found = self.declared(declared, mode.value - 1, node.span)  # type: ignore[attr-defined]
+                return found[0].stop if found else node
+        return map_children(lambda child: self.sized(child, known), node)
 
     def declared(self, declared: Declared, mode: int, span: Span | None) -> Parts:
         user = declared.user[mode]

@@ -113,6 +113,11 @@ def length(window: Extent) -> Node:
     whole, step = _whole(span), _whole(window.step)
     if whole is not None and step:
         return Literal(max(whole // step, 0))
+    if step == -1:
+        count = plus(plus(window.start, window.stop, -1), ONE)
+        return count if is_call(count, "size") else call("max", count, ZERO)
+    if step:
+        return call("max", call("div", span, window.step), ZERO)
     # a step of 0 is an error of its own, which is found where the slice is read
     is_none = call("==", window.step, ZERO)
     return call("ifelse", is_none, ZERO, call("max", call("div", span, window.step), ZERO))
