@@ -17,6 +17,7 @@ from finchlang.script.values import (
     plain,
     whole,
 )
+from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -72,6 +73,11 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         return
     if not is_array(target):
         raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
+    if isinstance(target, TensorView):
+        hint = (
+            "a kernel writes through it: `@finch V[1] = 2`; or make a tensor of it: `V = copy(V)`"
+        )
+        raise FinchError("type", "the entries of a view cannot be set one by one", hint=hint)
     target = as_tensor(target) if is_scipy(target) else target
     subscripts = _subscripts(target, target.shape, indices)
     array = dense_view(target)

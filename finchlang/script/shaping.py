@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from finchlang.denote.shapes import OPERATORS
 from finchlang.normalize.reader import Reader
 from finchlang.normalize.shaped import Shaped
@@ -73,6 +75,8 @@ def shape_function(usage: str) -> Callable[..., Any]:
 
 
 def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
+    if isinstance(value, FinchRange):
+        value = np.array(list(value))
     if isinstance(value, TensorView):
         own: dict[str, Node] = {}
         for inner, part in value.values.items():
