@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import add, const, maximum, minimum, sub
 from finchlang.host.ir import Expr, Var
+from finchlang.host.residual import ResidualHost
 from finchlang.rules.prove import at_most, greater, less_than, lesser
 from finchlang.types import Int64
 
@@ -105,12 +106,21 @@ def test_a_sum_is_at_least_its_terms_beside_what_is_not_negative() -> None:
     assert not at_most(n, add(n, x)) and not less_than(n, add(n, n))
 
 
+def test_bounds_are_seen_through_many_names() -> None:
+    n, host = Var("n", Int64), ResidualHost()
+    stop, start = (host.let(add(n, 1), name) for name in ("stop", "start"))
+    for k in range(4):
+        stop = host.let(minimum(stop, Var(f"m{k}", Int64)), "stop")
+    assert less_than(stop, host.let(maximum(Var("m", Int64), add(start, 1)), "start"))
+
+
 def test_differences_meet_themselves_again() -> None:
     """A shift by the size of what stands before, there and back."""
     n, m = Var("n", Int64), Var("m", Int64)
     assert sub(const(1), sub(const(1), n)) is n
     assert sub(m, sub(const(1), n)) is add(add(m, n), const(-1))
     assert add(sub(const(1), n), const(-3)) is sub(const(-2), n)
+    assert sub(add(n, m), sub(add(n, m), n)) is n
     assert add(sub(const(2), n), m) is add(sub(m, n), const(2))
 
 

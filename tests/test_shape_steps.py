@@ -113,6 +113,20 @@ def test_a_slice_of_a_product_takes_steps_for_what_is_in_the_slice(which: str) -
     assert steps(30) <= steps(0) + 30
 
 
+def test_parts_whose_sizes_are_products_are_told_apart_once() -> None:
+    """Sizes that are computed alike at several places are known to be the same."""
+    whole = "hcat(collapse(T, 3, 2), roll(vcat(A, A, A), 1, 1), vcat(A, A, A))"
+    body = f"for j = _, i = _\n    C[i, j] = {whole}[i, j]\nend"
+    A, C = matrix(2, 2, 1, CSC), np.zeros((6, 6))
+    T = Tensor.from_coo("SparseHash{3}(Element(0.0))", (6, 1, 2), [[1], [0], [1]], np.ones(1))
+    found = run_staged(kernel(body), {"A": A, "T": T, "C": C})
+    rows = np.vstack([A.to_numpy()] * 3)
+    np.testing.assert_array_equal(
+        found["C"], np.hstack([T.to_numpy()[:, 0], np.roll(rows, 1, 0), rows])
+    )
+    assert sum(isinstance(n, (For, While)) for n in walk(found.residual.body)) <= 80
+
+
 def test_a_matrix_of_blocks_is_cut_and_nothing_is_merged() -> None:
     """One loop for each block; where parts of unknown sizes stand side by side, a few more."""
     for tensor, most in {"hcat(vcat(A, B), vcat(B, A))": 9, "block(2, A, B, B, A)": 15}.items():

@@ -117,6 +117,8 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
         other, less = split_sum(last)
         if base is other and base is not None:
             return Const(shift - less, Int64)
+        if isinstance(last, Op) and last.name == "sub" and last.args[0] is first:
+            return last.args[1]  # a - (a - b)
         if isinstance(last, Op) and last.name == "sub" and isinstance(last.args[0], Const):
             return op("sub", op("add", first, last.args[1]), last.args[0])  # a - (c - b)
         if shift != less and base is not None and other is not None:

@@ -8,7 +8,8 @@ from typing import Any
 from finchlang.algebra import literal_type, operator
 from finchlang.host.checks import fail_unless
 from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
-from finchlang.host.ir import Const, Expr, Op, Var
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr, Op
 from finchlang.properties import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError, Span
@@ -120,15 +121,15 @@ def _whole(node: Node, state: State) -> Expr:
             "the arguments of masks and wrappers are integers that are known before their loops"
         )
         raise FinchError("type", message, node.span)
-    whole = cast(expr, Int64)
-    return whole if _is_sum(whole) else state.host.let(whole, "n")
+    return _with_names(cast(expr, Int64), state.host)
 
 
-def _is_sum(expr: Expr) -> bool:
-    """Whether it is a number, or made of sums alone, which meet what is added to them later."""
-    return isinstance(expr, (Var, Const)) or (
-        isinstance(expr, Op) and expr.name in ("add", "sub") and all(map(_is_sum, expr.args))
-    )
+def _with_names(expr: Expr, host: Host) -> Expr:
+    """Sums and products stay, for they meet what is added to them later; what they are made of is bound
+    to names."""
+    if isinstance(expr, Op) and expr.name in ("add", "sub", "mul"):
+        return op(expr.name, *(_with_names(arg, host) for arg in expr.args))
+    return host.let(expr, "n")
 
 
 def _whole_fiber(tensor: Node, state: State) -> Fiber:
@@ -157,7 +158,8 @@ def evaluate_extent(
         case Extent(first, last):
             for part in (first, last):
                 _check_products(part, state, node.span)
-            return _bound(first, state, machine), _bound(last, state, machine), ()
+            start = _bound(first, state, machine)
+            return start, start if first == last else _bound(last, state, machine), ()
         case Call(Variable("meet"), parts):
             (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
             for part, (a, b, _) in zip(parts[1:], others, strict=True):

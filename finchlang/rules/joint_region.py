@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from finchlang.host.fold import TRUE, op
+from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Choice, Lookup, Run, Switch
@@ -13,7 +14,7 @@ from finchlang.rules.cases import Cases, Outcome, choice, disjunction
 from finchlang.rules.context import accesses_in, is_at, put
 from finchlang.rules.engine import Step
 from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
-from finchlang.rules.pieces import choose, guarded
+from finchlang.rules.pieces import choose
 from finchlang.syntax import Access, Assign, Call, Loop, Node
 from finchlang.walk import children
 

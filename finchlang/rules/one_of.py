@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, TypeGuard
 
 from finchlang.host.fold import op, sub
+from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Choice, Lookup, Phase, Run, Sequence, Shift, Steps, Switch, Thunk
 from finchlang.rules.cases import disjunction, negated
-from finchlang.rules.pieces import guarded
 from finchlang.rules.regions import shifted
 from finchlang.syntax import MISSING, Call, Literal, Node
 from finchlang.tensors.level import READ, TensorLike

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from finchlang.host.fold import TRUE, add, compare, const, op, sub
+from finchlang.host.fold import TRUE, add, compare, op, sub
+from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Expr
+from finchlang.host.ir import Expr
 from finchlang.host.scratch import scratch
 from finchlang.looplets import (
     Choice,
@@ -32,6 +33,7 @@ from finchlang.rules.cases import disjunction
 from finchlang.rules.context import Context, bounded, find_looplets, put
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
+from finchlang.rules.regions import divided
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (
     Access,
@@ -46,7 +48,6 @@ from finchlang.syntax import (
     Variable,
     is_empty,
 )
-from finchlang.types import Type
 from finchlang.walk import remembered, walk
 
 #: with this many nests it is better not to tell apart the combinations of their phases
@@ -62,10 +63,14 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     where each nest of phases and steppers becomes one stepper over its pieces: runs, spikes, lookups,
     or a choice of these. For four nests or more that leave E something to do beside their entries;
     otherwise E is taken apart into what it is in each phase. A sequence whose first phases have been
-    run begins within the region, which is cut to that. Relies on: the nests are read."""
+    run begins within the region, which is cut to that. But a mask that parts the nests into those of
+    one phase and those of the others is divided first, as by Sequence. Relies on: the nests are read."""
     nests = _divided_nests(term, MANY)
     if len(nests) < MANY or not _are_unordered(nests):
         return None
+    mask = next((x for x in find_looplets(term) if _parts(term, x, len(nests))), None)
+    if mask is not None:
+        return divided(machine, Context(term, (mask,)), state)
     empty = _Emptied(term, nests).cases
     nests = [x for x in nests if empty.isdisjoint(_fills(x))]
     if len(nests) < MANY:
@@ -76,6 +81,17 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
             E = E.within(state.host, x.phases[0].start, None)
     flat = {id(x): _Pieces(state.host, x, E.region).stepper() for x in nests}
     return put(E.term, flat), state
+
+
+def _parts(term: Node, mask: Node, count: int) -> bool:
+    """Whether a looplet is a mask, and there are no more nests in all its phases together than the
+    `count` there is in the term: each nest is in one of them."""
+    fills = _fills(mask)
+    if not isinstance(mask, Sequence) or len(fills) < len(mask.phases):
+        return False
+    E = Context(term, (mask,))
+    left = [len(_divided_nests(simplify(E.payload(fill)), 1)) for fill in fills.values()]
+    return sum(left) <= count
 
 
 @rule("Overlap", is_derived=True)
@@ -406,36 +422,3 @@ def selected(host: Host, options: list[tuple[Expr, Expr]], otherwise: Expr, name
     for condition, value in reversed(options):
         otherwise = op("select", condition, value, otherwise)
     return host.let(otherwise, name)
-
-
-class _Guarded:
-    """A host that reads memory only where `condition` holds; elsewhere what is read is zero."""
-
-    def __init__(self, host: Host, condition: Expr):
-        self._host, self._condition = host, condition
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-    def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: Expr | None = None,
-        upper: Expr | None = None,
-    ) -> Expr:
-        host = self._host
-        cell = host.cell(const(0, type or buffer.type), name)
-
-        def read() -> None:
-            host.set(cell, host.load(buffer, index, name, type))
-
-        host.branch(self._condition, read)
-        return host.get(cell, lower, upper)
-
-
-def guarded(host: Host, condition: Expr) -> Any:
-    """A host for what may be done only where `condition` holds, and matters only there."""
-    return host if condition is TRUE else _Guarded(host, condition)

@@ -108,9 +108,9 @@ def _facts(expr: Expr | None, whole: str, part: str) -> tuple[Sums, Sums]:
     """The operands of a maximum, and what `expr` is at most, each for itself; the other way round:
     the operands of a minimum, and what `expr` is at least."""
     if isinstance(expr, Var):
-        bound = expr.upper if part == "min" else expr.lower
-        beyond = tuple(e for e in (bound, expr.definition) if e is not None)
-        return _sums(_operands(expr.definition, whole)), _sums(beyond)
+        bound, known = expr.upper if part == "min" else expr.lower, expr.definition
+        beyond = (bound, *(_operands(known, part) or (known,)))
+        return _sums(_operands(known, whole)), _sums(tuple(e for e in beyond if e is not None))
     return _sums(_operands(expr, whole)), _sums(_operands(expr, part))
 
 

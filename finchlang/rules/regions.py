@@ -78,6 +78,11 @@ def sequence(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
     ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →
     ⟨loop(i, ext, E[access(tail, j..., i)]), s'⟩"""
+    return divided(machine, E, state)
+
+
+def divided(machine: Machine, E: Context, state: State) -> Step:
+    """Sequence, for the sequence in the first hole."""
     (head, *tail) = E.hole.phases
     if not tail:
         return E[head], state
