@@ -53,6 +53,7 @@ class ShapeGenerator(Generator):
         sizes = self.random.choices((0, 1, 2, 3, 4, 6, 8), (1, 2, 2, 2, 5, 5, 2), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
         self.lets: list[str] = []  # the formulas of this statement
+        self.formulas = 0  # names given to formulas
         self.targets: list[Known] | None = None  # what is written, while a target is made
 
     # ------------------------------------------------------------------ tensors within operators
@@ -284,7 +285,8 @@ class ShapeGenerator(Generator):
         """An expression of its own indices, by name."""
         if len(sizes) > 3 or len(self.lets) > 1:
             return ""
-        name, own = f"T{len(self.data)}", "xyz"[: len(sizes)]
+        self.formulas += 1
+        name, own = f"T{self.formulas}", "xyz"[: len(sizes)]
 
         def read() -> str:
             order = self.permutation(len(sizes))

@@ -127,6 +127,15 @@ def test_parts_whose_sizes_are_products_are_told_apart_once() -> None:
     assert sum(isinstance(n, (For, While)) for n in walk(found.residual.body)) <= 80
 
 
+def test_what_is_read_in_loops_over_two_modes_is_stored_if_it_has_many_parts() -> None:
+    body = "for i = _\n    collapse(C, 1, 2)[i] = vcat(v, w, v)[i]\nend"
+    v, w = vector(2, 1), vector(4, 2)
+    found = run_staged(kernel(body), {"v": v, "w": w, "C": np.zeros((2, 4))})
+    parts = [part.to_numpy() for part in (v, w, v)]
+    np.testing.assert_array_equal(found["C"].ravel("F"), np.concatenate(parts))
+    assert sum(isinstance(n, (For, While)) for n in walk(found.residual.body)) <= 80
+
+
 def test_a_matrix_of_blocks_is_cut_and_nothing_is_merged() -> None:
     """One loop for each block; where parts of unknown sizes stand side by side, a few more."""
     for tensor, most in {"hcat(vcat(A, B), vcat(B, A))": 9, "block(2, A, B, B, A)": 15}.items():

@@ -3,7 +3,7 @@ meet, or where the index of a mode is computed, so that the loop cannot be cut w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
@@ -62,6 +62,7 @@ class Stores(Terms):
         self.checks: list[tuple[Node, Node]] = []  # extents that must be the same
         self.stored: dict[Node, Variable] = {}
         self.is_inside = False  # of a loop
+        self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
     def statement(self, node: Node, bound: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -107,8 +108,15 @@ class Stores(Terms):
         bound = {n.index.name for n in nodes if isinstance(n, Loop)}
         bound |= {n.variable.name for n in nodes if isinstance(n, Define)}
         bound |= {n.tensor.name for n in nodes if isinstance(n, Declare)}
-        targets = [_names(n.target.tensor) for n in nodes if isinstance(n, Assign)]
-        bound |= set().union(*targets) & self.types.keys()
+        targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, Assign)]
+        bound |= set().union(*(_names(target.tensor) for target in targets)) & self.types.keys()
+        self.over = {
+            i.name: times
+            for target in targets
+            for i in target.indices
+            if isinstance(i, Index)
+            if (times := sum(is_call(n, "collapse") for n in walk(target.tensor)))
+        }
         for accesses in _statements(loop):
             yield from self.too_many(accesses, bound)
 
@@ -117,8 +125,11 @@ class Stores(Terms):
         depend on nothing that the loop binds or writes; first those in others."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
-            found = [j for access in plain for j in _joined(access)]
-            if prod(j.cases for j in found) <= MANY:
+            found = [j for access in plain for j in _joined(access, over=self.over)]
+            joined = {j.access for j in found}
+            reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
+            beside = sum(any(i in self.over for i in _names(a)) for a in reads)
+            if prod(j.cases for j in found) * 2**beside <= MANY:
                 return
             if len(found) == 1 and found[0].is_cut:  # as many cases as parts
                 found = list(found[0].within())
@@ -182,12 +193,16 @@ class _Joined:
                 yield from found.within() if found.node is part else [found]
 
 
-def _joined(access: Access, tensor: Node | None = None, factor: int = 0) -> Iterator[_Joined]:
-    """The concatenations in an access, or in the tensor of one."""
+def _joined(
+    access: Access, tensor: Node | None = None, factor: int = 0, over: Mapping[str, int] = {}
+) -> Iterator[_Joined]:
+    """The concatenations in an access, or in the tensor of one; an index is `over` several modes if what
+    it writes is collapsed."""
     if tensor is None:
         tensor, names = access.tensor, [i for i in access.indices if isinstance(i, Index)]
         is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
-        factor = 0 if is_plain else _COMPUTED["window"]
+        splits = max((over.get(i.name, 0) for i in names), default=0)
+        factor = _COMPUTED["split"] ** splits if splits else 0 if is_plain else _COMPUTED["window"]
     if isinstance(tensor, Formula):
         for inner in own_accesses(tensor.value):
             yield from _joined(inner, inner.tensor, factor)
