@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from finchlang.host.fold import ONE, add, compare, sub
+from finchlang.host.fold import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Buffer, Expr, Var
 from finchlang.source import Bug
 from finchlang.syntax import Node, is_missing
+from finchlang.types import Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,12 +184,16 @@ class Stored:
 @dataclass(frozen=True, slots=True)
 class Positions(Stored):
     """For the rules `Positions` and `Leapfrog`, of spikes in a row: `coordinate(host, q)` is the
-    coordinate of position q and `tail(host, q, i)` the payload there."""
+    coordinate of position q and `tail(host, q, i)` the payload there; `go(host, q)` moves the stepper
+    to another position. `listed` is a buffer and what is
+    added to its entries for the coordinates, if that is how they are stored."""
 
     fill: Node
     coordinate: Callable[[Host, Expr], Expr]
     tail: Callable[[Host, Expr, Expr], Node]
+    go: Callable[[Host, Expr], None]
     are_distinct: bool = True  # no two positions have the same coordinate
+    listed: tuple[Buffer, Expr] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +275,7 @@ def _stored(known: Any, inside: Any, payload: Any, up: Any, down: Any) -> Any:
         coordinate, tail = known.coordinate, known.tail
         return replace(
             known,
+            listed=known.listed and _moved(*known.listed, up),
             coordinate=lambda host, q: up(coordinate(host, q)),
             tail=lambda host, q, i: payload(tail(host, q, down(i))),
         )
@@ -280,6 +286,12 @@ def _stored(known: Any, inside: Any, payload: Any, up: Any, down: Any) -> Any:
 
     old = known.region
     return replace(known, region=region)
+
+
+def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:
+    """Coordinates that are stored after `up`, if that only adds a number to each."""
+    i = Var("i", Int64)
+    return (idx, up(delta)) if up(i) is add(i, up(ZERO)) else None
 
 
 def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:

@@ -77,6 +77,8 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
     ("data is filled with is Int64", [ir.Fill(data, ZERO, ONE, ONE)]),
     ("searched in data is Int64", [ir.Search(x, data, ZERO, ONE, ONE)]),
     ("not of integers", [ir.Search(x, floats, ZERO, ONE, const(1.0))]),
+    ("not of integers", [ir.Disjoint(condition, data, ONE, ZERO, floats, ONE)]),
+    ("a place of data or wide is Bool", [ir.Disjoint(condition, data, TRUE, ZERO, wide, ONE)]),
     ("not of integers", [ir.Sort(floats, ZERO, ONE)]),
     ("floats is searched or sorted", [ir.SortBy(data, more, ZERO, ONE, floats, ONE)]),
     ("data is no scratch to sort data", [ir.SortBy(data, data, ZERO, ONE, more, ONE)]),

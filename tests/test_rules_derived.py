@@ -253,3 +253,68 @@ def test_together_needs_each_to_have_something_to_do() -> None:
     arrays = {name: tensor.to_numpy() for name, tensor in given.items()}
     assert found == (arrays["A"] * arrays["B"] + arrays["C"]).sum()
     assert not witness.rules["Together"]
+
+
+NUMBERS = np.random.default_rng(7)
+
+
+def listed(size: int, few: float) -> np.ndarray:
+    return np.where(NUMBERS.random(size) < few, NUMBERS.integers(1, 9, size), 0).astype(float)
+
+
+@pytest.mark.parametrize(
+    "few, fewer, index, other",
+    [
+        (0.1, 0.1, "Int64", "Int64"),
+        (0.9, 0.1, "Int32", "Int64"),
+        (0.05, 0.9, "Int16", "UInt8"),
+        (0.6, 0.6, "Int32", "Int32"),
+        (1, 1, "Int64", "UInt8"),
+    ],
+)
+def test_blocks_that_have_nothing_in_common(
+    few: float, fewer: float, index: str, other: str
+) -> None:
+    """Two lists of several blocks, of whatever types the indices are, with and without what is not
+    in their ranges."""
+    left, right = listed(200, few), listed(200, fewer)
+    given = {"A": vector(f"SparseList{{{index}}}(Element(0.0))", left)}
+    given["B"] = vector(f"SparseList{{{other}}}(Element(0.0))", right)
+    assert_derived(
+        "Leapfrog", SUM.format("A[i] * B[i] * i"), given, (left * right) @ np.arange(1, 201)
+    )
+    part = "A[(20:180)(i)] * B[(20:180)(i)]"
+    assert_derived("Leapfrog", SUM.format(part), given, (left * right)[19:180].sum())
+    moved = "A[~(i + 11)] * B[i]"
+    assert_derived("Leapfrog", SUM.format(moved), given, (left[11:] * right[:-11]).sum())
+
+
+def test_blocks_are_passed_over_in_fewer_steps() -> None:
+    """A step for each block, not for each entry, where the entries of one lie far apart."""
+    left, right = np.zeros(2000), np.zeros(2000)
+    left[0:1000:2], right[1:2000:2] = 1, 1
+    given = {"A": vector("SparseList(Element(0.0))", left)}
+    given["B"] = vector("SparseList(Element(0.0))", right)
+    program = SUM.format("A[i] * B[i]")
+    found, witness = run(program, given)
+    assert found == 0 and witness.steps < 3000 < run(program, given, "paper")[1].steps
+
+
+def test_coordinates_that_differ_by_the_range_of_the_narrower_type_are_not_equal() -> None:
+    far = 300 + np.arange(16)
+    given = {
+        "A": Tensor.from_coo("SparseList{UInt8}(Element(0.0))", (255,), (far - 256,), np.ones(16))
+    }
+    given["B"] = Tensor.from_coo("SparseList(Element(0.0))", (600,), (far,), np.ones(16))
+    assert_derived("Leapfrog", SUM.format("A[i] * B[(1:255)(i)]"), given, 0)
+
+
+def test_entries_of_the_next_fiber_are_not_in_a_block() -> None:
+    left = np.stack([listed(60, few) for few in (0.1, 0.5, 0.9, 0.0, 0.3, 0.2)], axis=1)
+    right = np.stack([listed(60, few) for few in (0.3, 0.9, 0.2, 0.5, 0.0, 0.2)], axis=1)
+    given = {
+        name: Tensor.from_numpy(values, "Dense(SparseList(Element(0.0)))")
+        for name, values in (("A", left), ("B", right))
+    }
+    program = "@finch begin\ns .= 0\nfor j = _, i = _\ns[] += A[i, j] * B[i, j] * j\nend\nend"
+    assert_derived("Leapfrog", program, given, ((left * right) @ np.arange(1, 7)).sum())

@@ -17,9 +17,20 @@ import numpy as np
 from finchlang.host import interrupts, ir
 from finchlang.host.evaluate import apply
 from finchlang.host.fold import cast
-from finchlang.host.ir import Buffer, Cell, Code, Const, Expr, Op, Procedure, Residual, Var
+from finchlang.host.ir import (
+    BLOCK,
+    Buffer,
+    Cell,
+    Code,
+    Const,
+    Expr,
+    Op,
+    Procedure,
+    Residual,
+    Var,
+)
 from finchlang.source import Bug, FinchError, Span
-from finchlang.types import Int64, Type
+from finchlang.types import Bool, Int64, Type
 
 
 class ExecutingHost:
@@ -204,6 +215,28 @@ class ExecutingHost:
         self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
         variable.held = low + found
 
+    def disjoint(
+        self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
+    ) -> Expr:
+        variable = Var(self.fresh("disjoint"), Bool)
+        self.perform_disjoint(variable, buffer, index, shift, other, place)
+        return variable
+
+    def perform_disjoint(
+        self, variable: Var, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
+    ) -> None:
+        self.steps["disjoint"] += 1
+        modulus = 1 << min(buffer.type.bits, other.type.bits)
+
+        def block(buffer: Buffer, first: Expr, shift: int) -> set[int]:
+            start, array = self.evaluate(first), self.arrays[buffer]
+            if not 0 <= start <= len(array) - BLOCK:
+                raise Bug(f"{buffer.name}[{start}:{start + BLOCK}] of {len(array)}")
+            return {(i + shift) % modulus for i in array[start : start + BLOCK].tolist()}
+
+        first = block(buffer, index, self.evaluate(shift))
+        variable.held = first.isdisjoint(block(other, place, 0))
+
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
         low, high = self.evaluate(start), self.evaluate(stop)
         self.steps["sort"] += 1 + max(0, high - low)
@@ -329,6 +362,8 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
             host.fill(buffer, start, stop, value)
         case ir.Search(variable, buffer, start, stop, key):
             host.perform_search(variable, buffer, start, stop, key)
+        case ir.Disjoint(variable, buffer, index, shift, other, place):
+            host.perform_disjoint(variable, buffer, index, shift, other, place)
         case ir.Sort(buffer, start, stop):
             host.sort(buffer, start, stop)
         case ir.SortBy(buffer, scratch, start, stop, keys, bound):

@@ -67,6 +67,12 @@ class Host(Protocol):
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         """The least position p in start..stop with p == stop or buffer[p] >= key."""
 
+    def disjoint(
+        self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
+    ) -> Expr:
+        """Whether none of buffer[index .. index + BLOCK - 1] + shift is one of
+        other[place .. place + BLOCK - 1], as far as the bits tell that both types have."""
+
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
         """Sort buffer[start .. stop - 1]."""
 

@@ -316,6 +316,24 @@ class Search(Stmt):
     key: Expr
 
 
+#: so many entries at a time are compared with as many others
+BLOCK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Disjoint(Stmt):
+    """`variable` (Bool) = whether none of buffer[index .. index + BLOCK - 1] + shift is one of
+    other[place .. place + BLOCK - 1], which are integers; of them the bits are compared that both
+    types have, so that those of different numbers may be equal."""
+
+    variable: Var
+    buffer: Buffer
+    index: Expr
+    shift: Expr
+    other: Buffer
+    place: Expr
+
+
 @dataclass(frozen=True, slots=True)
 class Sort(Stmt):
     """Sort buffer[start .. stop - 1] (integers) in ascending order."""

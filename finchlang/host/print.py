@@ -150,6 +150,10 @@ class Listing:
                 args = ", ".join(self.expr(e) for e in (start, stop, key))
                 result = f"{self.name(variable)}: {variable.type}"
                 return f"{result} = search({self.name(buffer)}, {args})"
+            case ir.Disjoint(variable, buffer, index, shift, other, place):
+                first = f"{self.name(buffer)}, {self.expr(index)}, {self.expr(shift)}"
+                args = f"{first}, {self.name(other)}, {self.expr(place)}"
+                return f"{self.name(variable)}: {variable.type} = disjoint({args})"
             case ir.Call(name, values, cells):
                 numbers = ", ".join(self.expr(v) for v in values)
                 return f"call {name}({numbers}; {', '.join(map(self.name, cells))})"

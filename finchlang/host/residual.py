@@ -32,7 +32,7 @@ from finchlang.host.walk import (
     walk,
 )
 from finchlang.source import Span
-from finchlang.types import Int64, Type
+from finchlang.types import Bool, Int64, Type
 
 #: Code of fewer statements is recorded again rather than called.
 SHORT = 20
@@ -188,6 +188,13 @@ class ResidualHost:
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         variable = Var(self.fresh(name), Int64, start, stop)
         self._emit(ir.Search(variable, buffer, start, stop, cast(key, buffer.type)))
+        return variable
+
+    def disjoint(
+        self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
+    ) -> Expr:
+        variable = Var(self.fresh("disjoint"), Bool)
+        self._emit(ir.Disjoint(variable, buffer, index, shift, other, place))
         return variable
 
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:

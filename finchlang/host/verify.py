@@ -243,6 +243,12 @@ class _Checker:
                 self.range(statement, f"a search in {buffer}")
                 self.expr(key, buffer.type, f"what is searched in {buffer}")
                 self.bind(variable, Int64)
+            case ir.Disjoint(variable, buffer, index, shift, other, place):
+                self.integers(buffer)
+                self.integers(other)
+                for expr in (index, shift, place):
+                    self.expr(expr, Int64, f"a place of {buffer} or {other}")
+                self.bind(variable, Bool)
             case ir.Sort(buffer):
                 self.integers(buffer)
                 self.range(statement, f"a sort of {buffer}")

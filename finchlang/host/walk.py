@@ -14,6 +14,7 @@ from finchlang.host.ir import (
     Call,
     Cell,
     Code,
+    Disjoint,
     Expr,
     Fill,
     For,
@@ -136,6 +137,8 @@ def arrays(statement: Stmt) -> tuple[Buffer, ...]:
         return statement.buffer, statement.scratch, statement.keys
     if isinstance(statement, SortBits):
         return statement.buffer, statement.scratch
+    if isinstance(statement, Disjoint):
+        return statement.buffer, statement.other
     if isinstance(statement, Call):
         return statement.used
     buffer = getattr(statement, "buffer", None)

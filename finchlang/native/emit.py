@@ -160,6 +160,8 @@ class _Function(Apart):
                 self.emit_fill(statement)
             case ir.Search():
                 self.emit_search(statement)
+            case ir.Disjoint():
+                self.bind(statement.variable, self.disjoint(statement))
             case ir.Sort() | ir.SortBy() | ir.SortBits():
                 self.emit_sort(statement)
             case ir.Call():

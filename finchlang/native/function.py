@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from finchlang.host.fold import add, cast
 from finchlang.host.ir import (
+    BLOCK,
     Buffer,
     Call,
     Cell,
     Const,
+    Disjoint,
     Expr,
     Fail,
     For,
@@ -258,6 +261,33 @@ class FunctionText(ABC):
         kind, tag = memory_type(buffer.type), self.arrays[buffer].load
         value = self.new(f"load {kind}, ptr {self.address(buffer, index)}{tag}")
         return self.new(f"icmp ne i8 {value}, 0") if buffer.type == Bool else value
+
+    def disjoint(self, statement: Disjoint) -> str:
+        """Whether two blocks have nothing in common: a vector is compared with each entry of the other."""
+        buffer, other = statement.buffer, statement.other
+        type = min(buffer.type, other.type, key=lambda type: type.bits)
+        width, narrow = buffer.type.bits, type.bits
+        wide, vector = f"<{BLOCK} x i{width}>", f"<{BLOCK} x i{narrow}>"
+        address, tag = self.address(buffer, self.value(statement.index)), self.arrays[buffer].load
+        ours = self.new(f"load {wide}, ptr {address}, align {width // 8}{tag}")
+        ours = ours if wide == vector else self.new(f"trunc {wide} {ours} to {vector}")
+        shift = self.value(cast(statement.shift, type))
+
+        def all_of(entry: str) -> str:
+            one = self.new(f"insertelement {vector} poison, i{narrow} {entry}, i64 0")
+            return self.new(
+                f"shufflevector {vector} {one}, {vector} poison, <{BLOCK} x i32> zeroinitializer"
+            )
+
+        ours, equal = self.new(f"add {vector} {ours}, {all_of(shift)}"), ""
+        for k in range(BLOCK):
+            theirs = self.load(other, self.value(add(statement.place, k)))
+            if other.type.bits != narrow:
+                theirs = self.new(f"trunc i{other.type.bits} {theirs} to i{narrow}")
+            same = self.new(f"icmp eq {vector} {ours}, {all_of(theirs)}")
+            equal = self.new(f"or <{BLOCK} x i1> {equal}, {same}") if equal else same
+        bits = self.new(f"bitcast <{BLOCK} x i1> {equal} to i{BLOCK}")
+        return self.new(f"icmp eq i{BLOCK} {bits}, 0")
 
     def store(self, buffer: Buffer, index: str, value: str) -> None:
         kind, tag = memory_type(buffer.type), self.arrays[buffer].store
