@@ -240,17 +240,20 @@ class FilledBlocks:
             def here(host: Host) -> Expr:
                 return host.get(cell)
 
+            def go(host: Host, q: Expr) -> None:
+                host.set(cell, q)
+
             def spike(host: Host) -> tuple[Node, None]:
                 q = here(host)
                 tail = known.tail(host, q, known.coordinate(host, q))
                 return Spike(known.fill, tail, is_stored=True), None
 
             steps: Any = kind(
-                lambda host, i: host.set(cell, known.locate(host, here(host), i)),
+                lambda host, i: go(host, known.locate(host, here(host), i)),
                 lambda host: known.coordinate(host, here(host)),
                 lambda host: Thunk(spike),
-                lambda host: host.set(cell, add(here(host), 1)),
-                positions=replace(known, start=start, stop=stop, here=here),
+                lambda host: go(host, add(here(host), 1)),
+                positions=replace(known, start=start, stop=stop, here=here, go=go),
             )
             local: Any = shifted(steps, sub(ZERO, before))
             local = replace(local, last=last, first=ONE)
