@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from finchlang.host.fold import compare, conjunction
 from finchlang.host.ir import (
     Code,
@@ -11,7 +9,6 @@ from finchlang.host.ir import (
     Expr,
     For,
     Get,
-    If,
     Let,
     Load,
     Op,
@@ -80,18 +77,6 @@ def runs_along_array(loop: For) -> bool:
     return any(isinstance(s, (Load, Store)) and is_shifted(s.index) for s in loop.body.statements)
 
 
-def meeting(statement: If) -> If:
-    """`if a == m { if b == m { ... } }` as `if a == b { ... }`, where m is the lesser of a and b: where
-    two steppers meet it is by chance which is the lesser, but that they are equal can be foretold."""
-    inner = statement.then.statements[0] if len(statement.then.statements) == 1 else None
-    if isinstance(inner, If) and not (statement.otherwise.statements or inner.otherwise.statements):
-        (a, m), (b, n) = _equal(statement.condition), _equal(inner.condition)
-        ends = m.definition if isinstance(m, Var) and m is n else None
-        if isinstance(ends, Op) and ends.name == "min" and {a, b} == set(ends.args):
-            return replace(inner, condition=compare("eq", a, b))
-    return statement
-
-
 def compared_at_once(expr: Op) -> Expr:
     """`a == m` as `a <= b & a <= c`, where m is the least of the integers a, b and c: where steppers meet,
     the next step waits for this, and not for m."""
@@ -114,9 +99,3 @@ def _least_of(expr: Expr | None) -> list[Expr]:
         else:
             ends.append(part)
     return [] if parts else ends
-
-
-def _equal(expr: Expr) -> tuple[Expr, Expr]:
-    """What is equal where `expr` holds, or `expr` and itself."""
-    first, last = expr.args if isinstance(expr, Op) and expr.name == "eq" else (expr, expr)
-    return first, last

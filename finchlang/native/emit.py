@@ -21,7 +21,6 @@ from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.analysis import (
     is_cheap,
     is_straight,
-    meeting,
     runs_along_array,
 )
 from finchlang.native.call import ADDRESS, CALL
@@ -172,7 +171,6 @@ class _Function(Apart):
                 raise Bug(f"no native code for the statement {statement!r}")
 
     def emit_if(self, statement: ir.If) -> None:
-        statement = meeting(statement)
         then, otherwise, end = self.labels("then", "else", "end")
         has_else = bool(statement.otherwise.statements)
         if statement.is_rare and not has_else and self.emit_apart(statement):
