@@ -84,8 +84,10 @@ def with_fills(node: Node, names: Names) -> Node:
 
 
 def _element_type(tensor: Node, names: Names) -> Type | None:
+    if isinstance(tensor, Call):  # a mask, or what is around one or a tensor
+        return Bool if _is_mask(tensor) else _element_type(tensor.args[0], names)
     found = _level(tensor, names)
-    return found.element_type if found is not None else Bool if _is_mask(tensor) else None
+    return None if found is None else found.element_type
 
 
 def _level(tensor: Node, names: Names) -> Level | None:
