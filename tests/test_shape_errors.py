@@ -216,3 +216,15 @@ def test_the_order_that_would_do_is_named(text: str) -> None:
     with pytest.raises(FinchError) as caught:
         session.run(f"@finch begin {text} end")
     assert caught.value.kind == "access order" and ACROSS[text] in (caught.value.hint or "")
+
+
+def test_places_in_a_block_do_not_wrap_around_in_an_index_type() -> None:
+    m = np.zeros((100, 100))
+    m[3, 4], m[99, 99] = 1, 2
+    session = Session()
+    session["C"] = Tensor.from_numpy(m, "SparseCOO{2, Int8}(Element(0.0))")
+    session["Q"] = Tensor("Dense(Dense(Element(0.0)))", 0, 0)
+    session.run(
+        "@finch begin Q .= 0; for j=_, i=_; Q[i, j] = split(flatten(C), 1, 50)[i, j] end end"
+    )
+    assert np.array_equal(session["Q"].to_numpy(), m.reshape(50, 200, order="F"))

@@ -16,7 +16,7 @@ import numpy as np
 
 from finchlang.host import interrupts, ir
 from finchlang.host.evaluate import apply
-from finchlang.host.fold import cast
+from finchlang.host.fold import cast, key_among
 from finchlang.host.ir import (
     BLOCK,
     Buffer,
@@ -211,7 +211,7 @@ class ExecutingHost:
     ) -> None:
         low, high = self.evaluate(start), self.evaluate(stop)
         part = self.arrays[buffer][low:high]
-        found = int(np.searchsorted(part, self.evaluate(cast(key, buffer.type)), "left"))
+        found = int(np.searchsorted(part, self.evaluate(key_among(key, buffer.type)), "left"))
         self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
         variable.held = low + found
 

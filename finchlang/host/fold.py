@@ -194,6 +194,15 @@ def cast(expr: Expr, type: Type) -> Expr:
     return op("cast", expr, type=type)
 
 
+def key_among(key: Expr, type: Type) -> Expr:
+    """What finds the same place among numbers of a type as a key does that the type may have no room for:
+    the end of the type on its side."""
+    if isinstance(key, Const) or key.type == type:
+        return cast(key, type)
+    low = op("max", key, const(0 if type.kind == "uint" else type.lowest))
+    return cast(low if type.bits == 64 else op("min", low, const(type.highest)), type)
+
+
 def add(a: Expr | int, b: Expr | int) -> Expr:
     return op("add", a, b)
 

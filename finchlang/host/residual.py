@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.host import ir
-from finchlang.host.fold import cast
+from finchlang.host.fold import cast, key_among
 from finchlang.host.ir import (
     Buffer,
     Call,
@@ -187,7 +187,7 @@ class ResidualHost:
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         variable = Var(self.fresh(name), Int64, start, stop)
-        self._emit(ir.Search(variable, buffer, start, stop, cast(key, buffer.type)))
+        self._emit(ir.Search(variable, buffer, start, stop, key_among(key, buffer.type)))
         return variable
 
     def disjoint(
