@@ -234,6 +234,7 @@ class StepsNest(Nest):
                 lambda host, q, i: host.search(ends, q, end, i),
                 lambda host, q: host.load(ends, q, "i"),
                 lambda host, q, i: child.tail.at(host, q),
+                lambda host, q: host.set(cell, q),
             )
         return self.kind(
             seek=lambda host, i: host.set(cell, host.search(ends, host.get(cell), end, i)),

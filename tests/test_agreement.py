@@ -121,8 +121,8 @@ def _sequences_lose_their_rest(patch: pytest.MonkeyPatch) -> None:
 
 
 def _positions_miss_the_last(patch: pytest.MonkeyPatch) -> None:
-    def one_less(start: Expr, stop: Expr, *rest: Any) -> Positions:
-        return Positions(start, sub(stop, 1), *rest)
+    def one_less(start: Expr, stop: Expr, *rest: Any, **more: Any) -> Positions:
+        return Positions(start, sub(stop, 1), *rest, **more)
 
     patch.setattr(sorted_positions, "Positions", one_less)
 
