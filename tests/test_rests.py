@@ -110,7 +110,7 @@ def test_failures_in_a_rest_are_told_and_undone(engine: str) -> None:
     session = Session(engine)
     before = np.arange(12.0)
     session["A"], session["B"], session["y"] = triple(1), triple(2), before.copy()
-    with pytest.raises(FinchError, match="dimension 1, which is 1:12") as caught:
+    with pytest.raises(FinchError, match="13 of dimension 1 is not in 1:12") as caught:
         session.run(kernel(NEST.format("y[A[i, j, k] + B[i, j, k]] += 1")))
     assert caught.value.kind == "bounds"
     np.testing.assert_array_equal(session["y"], before)

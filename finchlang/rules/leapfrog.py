@@ -123,7 +123,7 @@ def _leapers(term: Node) -> list[Any] | None:
     several, and all are over spikes of which no two have one coordinate. Of many one is a jumper, as
     each is asked what is left to do without it."""
     found: list[Any] = [x for x in find_looplets(term) if not isinstance(x, Lookup)]
-    if len(found) < 2 or (len(found) > LONG and not any(isinstance(x, Jumper) for x in found)):
+    if len(found) < 2 or (len(found) >= LONG and not any(isinstance(x, Jumper) for x in found)):
         return None
     for x in found:
         if not isinstance(x, Steps) or x.positions is None or not x.positions.are_distinct:
