@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from finchlang.host.fold import ONE, ZERO, add, compare, mul, op, sub
@@ -209,13 +210,21 @@ class FilledBlocks:
         """The stepper up to the last block with something, then fill."""
         reach, last = self.projection.reach, self.steps.last
         kind = Jumper if isinstance(self.steps, Jumper) else Stepper
-        steps = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
+        steps: Any = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
+        steps = replace(steps, first=reach(self.steps.first))
         if last is not None:
             return replace(steps, last=reach(last))
         known, cell = self.known, host.cell(ZERO, "last")
         is_any = compare("lt", known.start, known.stop)
         final = sub(known.stop, ONE)
-        host.branch(is_any, lambda: host.set(cell, reach(self.limits(host, final)[1])))
+
+        def find() -> None:
+            i = self.limits(host, final)[1]
+            found = partial(host.set, cell, reach(i))
+            # in a slice what is stored before the first element is at coordinate 0
+            found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)
+
+        host.branch(is_any, find)
         last = host.get(cell)
         steps = replace(steps, last=last)
         return Sequence((Phase(steps, stop=last), Phase(Run(known.fill))))
