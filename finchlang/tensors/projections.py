@@ -108,7 +108,7 @@ class Projection:
 
         for phase in phases:
             body, stop = self.of(set_end(phase.body, phase.stop)), phase.stop
-            if stop is None:
+            if stop is None or phase is phases[-1]:  # where blocks are of size 0, it has them all
                 add_part(body, None)
             elif is_filled:  # the entries say all of a block
                 add_part(body, self.reach(stop) if phase.body is steps else self.whole(stop))
