@@ -153,13 +153,15 @@ class Access(Node):
     (`swizzle(A, 2, 1)`, `UpTriMask()`); while rules run, also a fiber or a looplet.
 
     Index modifiers are Calls: `~i` is Call(~), `walk(i)` is Call(walk), `(a:b)(i)` is a Call whose
-    op is an Extent. `captured` are the expressions that the payloads of a looplet depend on.
+    op is an Extent. `captured` are the expressions that the payloads of a looplet depend on. One that
+    `may_miss` reads `missing` out of range (which wrapperize finds).
     """
 
     tensor: Node
     indices: tuple[Node, ...]
     type: Any = _type()
     captured: tuple[Node, ...] = ()
+    may_miss: bool = field(default=False, compare=False, repr=False)
 
 
 def is_missing(node: Node) -> bool:

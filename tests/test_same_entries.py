@@ -90,3 +90,18 @@ def test_an_index_whose_extent_is_a_number_is_known_under_all_rules() -> None:
         session.run("@finch for i = 1:1; A[i] *= i end")
         stored.append(session.run("countstored(A)"))
     assert stored == [0, 0]
+
+
+@pytest.mark.parametrize("format", ["Ragged(Element(0))", "SparseByteMap(Element(0))"])
+def test_a_loop_that_is_left_early_has_stored_what_it_is_left_for(format: str) -> None:
+    """The fill is the annihilator: the first step that updates stores it, be it the last of the loop."""
+    stored = []
+    for which in ("all", "paper", "all-Break"):
+        session = Session(engine="interpret", rules=which)
+        session.run(f"""
+            A = Tensor({format}, 2)
+            S = Tensor(Dense(SparseList(Element(0))), [1 0; 1 3; 3 1])
+        """)
+        session.run("@finch for j = _, i = _; if S[i, j] > 2; A[j] &= 2 end end")
+        stored.append(session.run("countstored(A)"))
+    assert stored == [2, 2, 2]

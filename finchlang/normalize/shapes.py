@@ -366,9 +366,12 @@ class _Shapes(Stores):
         """What is true, and missing out of range, for indices that may be out of range where the
         expression is not missing by itself."""
         found = list[Node]()
-        for mode, (index, t) in enumerate(zip(formula.indices, ts, strict=True)):
-            is_free = isinstance(t, Wrapped) and t.wrapper == "permissive" and not t.is_chosen
-            if is_free and index.name not in _needed(formula.value):
+        needed = _needed(formula.value)
+        modes = list(enumerate(zip(formula.indices, ts, strict=True)))
+        known = {f for _, (index, t) in modes if index.name in needed for f in _free(t)}
+        for mode, (_, t) in modes:
+            if not known.issuperset(_free(t)):
+                known.update(_free(t))
                 mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
                 found.append(self.around((mask, [t, ONE], []), access))
         return found
@@ -438,6 +441,15 @@ class _Shapes(Stores):
             ]
             for other in found[1:] if not isinstance(t, Index) else ():
                 self.agree(found[0], other)
+
+
+def _free(term: Term) -> list[Term]:
+    """What a term is missing for if that is out of range."""
+    return [
+        t
+        for t in inner_terms(term)
+        if isinstance(t, Wrapped) and t.wrapper == "permissive" and not t.is_chosen
+    ]
 
 
 def _needed(node: Node) -> set[str]:

@@ -116,7 +116,8 @@ def wrap(program: _Wrapperize, access: Access, updating: bool) -> Access:
             if any(found):
                 break
         else:
-            return replace(access, tensor=tensor, indices=indices)
+            may_miss = may_be_missing(tensor)
+            return replace(access, tensor=tensor, indices=indices, may_miss=may_miss)
         if updating and modifier.read_only:
             place = next(f[0] for f in found if f)
             message = f"`{getattr(place, 'name', modifier.wrapper)}` says how to read a tensor"

@@ -82,7 +82,10 @@ def put_in(access: Access, new: Node, consume: bool) -> Access:
     captured = access.captured
     if captured and not isinstance(new, Looplet):
         new, captured = release(new, captured), ()
-    return Access(new, indices, span=access.span, type=access.type, captured=captured)
+    may_miss = access.may_miss and bool(indices)
+    return Access(
+        new, indices, span=access.span, type=access.type, captured=captured, may_miss=may_miss
+    )
 
 
 def is_at(access: Access, index: Index) -> bool:

@@ -19,10 +19,11 @@ from finchlang.algebra import (
     referred,
 )
 from finchlang.host.fold import const
+from finchlang.looplets import Looplet, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.properties import value_in
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, Call, Literal, Node, Variable, is_missing
+from finchlang.syntax import MISSING, Access, Call, Literal, Node, Variable, is_missing
 from finchlang.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
@@ -42,11 +43,11 @@ def rewrite_call(node: Call) -> Node | None:
         if is_missing(args[0]):
             return _MISSING
         return typed(args[1] if args[0].value else args[2], node)
-    if row.selects and _is_same(args[1], args[2]):  # whatever the condition is
+    if row.selects and _is_same(args[1], args[2]) and is_there(args[0]):
         return typed(args[1], node)
     if any(isinstance(a, Literal) for a in args):
         decided = _annihilated(row, node)
-        if decided is not None:
+        if decided is not None and is_there(node):
             return decided
         if all(isinstance(a, Literal) and literal_type(a) is not None for a in args):
             return _folded(row, node)
@@ -54,6 +55,19 @@ def rewrite_call(node: Call) -> Node | None:
         if shorter is not None:
             return shorter
     return _special(row, node) or _restructured(row, node)
+
+
+def is_there(node: Node) -> bool:
+    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what
+    a call of it gives."""
+    if isinstance(node, Access):
+        is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
+        return not node.may_miss or not (is_open or may_be_missing(node.tensor))
+    if isinstance(node, Call):
+        row = operator(node.op)
+        is_one_enough = row is not None and row.lazy_missing and not row.selects
+        return (any if is_one_enough else all)([is_there(arg) for arg in node.args])
+    return not is_missing(node)
 
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
@@ -173,6 +187,8 @@ def _overridden(row: Operator, node: Call) -> Node | None:
     if not row.overrides or not isinstance(first, Literal):
         return None
     assert row.identity is not None
+    if not row.lazy_missing and not is_there(node):
+        return None
     operands = _operand_type(node)
     unit = (
         MISSING if row.lazy_missing else row.identity.value(operands) if operands else first.value
@@ -193,7 +209,8 @@ def _special(row: Operator, node: Call) -> Node | None:
             elif bound.setdefault(pattern.name, arg) != arg:  # type: ignore[attr-defined]
                 break
         else:
-            return typed(Call(case.result, tuple(bound.values()), span=node.span), node)
+            whole = Call(case.result, tuple(bound.values()), span=node.span)
+            return typed(whole, node) if is_there(node) else None
     return None
 
 
@@ -273,7 +290,8 @@ def _cancelled(row: Operator, node: Call) -> Node | None:
     if row.inverse is None or row.identity is None or type is None or not type.is_integer:
         return None
     for one, other in (node.args, node.args[::-1]):
-        if is_inverse(other, row) and other.args[0] == one and _is_exact(other, node):  # type: ignore
+        is_own = is_inverse(other, row) and other.args[0] == one  # type: ignore
+        if is_own and is_there(one) and _is_exact(other, node):
             return Literal(type.wrap(row.identity.value(type)), type.name)
     return None
 
@@ -306,7 +324,7 @@ def _joined(row: Operator, node: Call) -> Node | None:
     if not undoing and is_inverse(a, group) and _is_exact(a, node):
         return _if_same_type(Call(other, (b, *a.args), span=node.span), node)  # type: ignore
     type = type_of(node) if undoing and a == b else None
-    if type is not None and type.is_integer and group.identity is not None:
+    if type is not None and type.is_integer and group.identity is not None and is_there(a):
         return Literal(type.wrap(group.identity.value(type)), type.name)
     return None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import operator
-from finchlang.host.fold import ONE, TRUE, add, compare, conjunction, const, minimum, op
+from finchlang.host.fold import FALSE, ONE, TRUE, add, compare, conjunction, const, minimum, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.normalize.types import type_of
@@ -64,8 +64,15 @@ def leaving(machine: Machine, term: Loop, state: State) -> GoesOn | None:
     if is_final is None or not _is_pure(term.body) or _is_read(tensor, term.body, len(assigns)):
         return None
 
+    level, host = found.level, state.host
+    # where the fill is final from the start, an update is waited for that stores it
+    is_waiting = is_final(const(level.fill.value, level.element_type)) != FALSE
+
     def goes_on() -> Expr:
-        return op("not", is_final(evaluate(found.level.read(state.host, found), state)))
+        has_ended = is_final(evaluate(level.read(host, found), state))
+        if is_waiting and found.dirty is not None:
+            has_ended = conjunction(host.get(found.dirty), has_ended)
+        return op("not", has_ended)
 
     return goes_on
 

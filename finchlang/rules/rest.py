@@ -16,6 +16,7 @@ from finchlang.syntax import EMPTY, Access, Loop, Node, Variable
 from finchlang.tensors.level import Fiber
 from finchlang.types import Bool, Int64
 from finchlang.walk import map_children, names, walk
+from finchlang.walk import replace as replace_in
 
 
 @rule("Rest", is_derived=True, steps=("Unfurl",))
@@ -73,6 +74,6 @@ def _with(term: Node, own: dict[Any, Any]) -> Any:
             return map_children(visit, node)
         position, dirty = own.get(fiber.position, fiber.position), own.get(fiber.dirty)
         moved = replace(fiber, position=position, dirty=dirty)
-        return Access(moved, node.indices, span=node.span, type=node.type, captured=node.captured)
+        return replace_in(node, tensor=moved)
 
     return visit(term)

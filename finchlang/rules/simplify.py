@@ -12,7 +12,7 @@ from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounds
 from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.laws import is_value, rewrite_call, typed
+from finchlang.rules.laws import is_there, is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
 from finchlang.syntax import (
     EMPTY,
@@ -43,6 +43,7 @@ from finchlang.walk import (
     mentions,
     remember,
     replace,
+    rewrite_bottom_up,
     substitute,
     walk,
 )
@@ -101,18 +102,32 @@ def _assign(node: Assign) -> Node | None:
     row = operator(node.op)
     if row is not None and row.identity is not None and row.identity.is_about(2):
         type = node.target.type
-        if type is not None and is_value(node.value, row.identity.value(type), type):
+        if type is not None and is_value(_if_there(node.value), row.identity.value(type), type):
             return EMPTY
     return None
+
+
+def _if_there(node: Node) -> Any:
+    """What an expression is if nothing that it is made of is missing."""
+    if is_there(node):
+        return node
+    return simplify(rewrite_bottom_up(_there, node))
+
+
+def _there(node: Node) -> Node:
+    is_unsure = isinstance(node, Access) and node.may_miss
+    return replace(node, may_miss=False) if is_unsure else node
 
 
 def _sieve(node: Sieve) -> Node | None:
     if is_empty(node.body):
         return EMPTY
-    if isinstance(node.condition, Literal):
-        if node.condition.value is not True:
+    condition = _if_there(node.condition)
+    if isinstance(condition, Literal):
+        if condition.value is not True:
             return EMPTY
-        return None if _is_scope(node.body) else node.body
+        is_sure = condition is node.condition and not _is_scope(node.body)
+        return node.body if is_sure else None
     return None
 
 
