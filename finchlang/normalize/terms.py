@@ -71,7 +71,7 @@ Term = Node | Wrapped | Part | Joined
 
 
 def part(term: Term, fast: Node, slow: Node, is_fast: bool) -> Term:
-    if isinstance(term, Joined) and term.size == fast:
+    if isinstance(term, Joined) and term.size == fast != ZERO:  # with that any slow one would do
         return term.first if is_fast else term.second
     return Part(term, fast, slow, is_fast)
 
