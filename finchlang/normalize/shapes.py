@@ -45,6 +45,7 @@ from finchlang.normalize.terms import (
     Wrapped,
     inner_terms,
     moved,
+    permissive,
     ranges,
     value,
     with_index,
@@ -368,10 +369,11 @@ class _Shapes(Stores):
         found = list[Node]()
         needed = _needed(formula.value)
         modes = list(enumerate(zip(formula.indices, ts, strict=True)))
-        known = {f for _, (index, t) in modes if index.name in needed for f in _free(t)}
+        known = {f for _, (index, t) in modes if index.name in needed for f in permissive(t)}
         for mode, (_, t) in modes:
-            if not known.issuperset(_free(t)):
-                known.update(_free(t))
+            unknown = {f for f in permissive(t) if not f.is_chosen} - known
+            if unknown:
+                known |= unknown
                 mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
                 found.append(self.around((mask, [t, ONE], []), access))
         return found
@@ -401,9 +403,7 @@ class _Shapes(Stores):
         sizes = [self.size(part, p) for part in tensors]
         before: Node = ZERO
         whole, at = reduce(plus, sizes), moved(ts[p])
-        is_free = any(
-            isinstance(t, Wrapped) and t.wrapper == "permissive" for t in inner_terms(ts[p])
-        )
+        is_free = any(permissive(ts[p]))
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
                 if mode != p and not isinstance(t, Index):
@@ -441,15 +441,6 @@ class _Shapes(Stores):
             ]
             for other in found[1:] if not isinstance(t, Index) else ():
                 self.agree(found[0], other)
-
-
-def _free(term: Term) -> list[Term]:
-    """What a term is missing for if that is out of range."""
-    return [
-        t
-        for t in inner_terms(term)
-        if isinstance(t, Wrapped) and t.wrapper == "permissive" and not t.is_chosen
-    ]
 
 
 def _needed(node: Node) -> set[str]:

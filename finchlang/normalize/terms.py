@@ -134,6 +134,13 @@ def inner_terms(term: Term) -> Iterator[Term]:
             yield from inner_terms(second)
 
 
+def permissive(term: Term) -> Iterator[Wrapped]:
+    """What a term is missing for where that is out of range."""
+    for t in inner_terms(term):
+        if isinstance(t, Wrapped) and t.wrapper == "permissive":
+            yield t
+
+
 def _other(t: Part) -> Part:
     """The other one of two parts."""
     return Part(t.term, t.fast, t.slow, not t.is_fast)
@@ -142,8 +149,8 @@ def _other(t: Part) -> Part:
 def ranges(ts: list[Term]) -> Iterator[Node]:
     """The conditions under which no part is of a number out of range, where parts are computed."""
     for part in (t for term in ts for t in inner_terms(term) if isinstance(t, Part)):
-        for t in inner_terms(part):
-            if isinstance(t, Wrapped) and t.wrapper == "permissive" and t.whole is not None:
+        for t in permissive(part):
+            if t.whole is not None:
                 yield call("<=", ONE, value(t.term))
                 yield call("<=", value(t.term), t.whole)
 
@@ -250,10 +257,7 @@ class Terms:
                 tensor = self.made(name, tensor, Literal(k + 1), *sizes)
             elif is_update:
                 self.claim(t, None)
-                is_free = any(
-                    isinstance(n, Wrapped) and n.wrapper == "permissive" for n in inner_terms(t)
-                )
-                ts[k] = call("~", value(t)) if is_free else value(t)
+                ts[k] = call("~", value(t)) if any(permissive(t)) else value(t)
             else:
                 tensor = self.collapse(tensor, ts, t, k)
         return replace(access, tensor=tensor, indices=tuple(ts))
