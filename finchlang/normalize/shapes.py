@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import operator
 from finchlang.normalize.context import (
     ONE,
     PROTOCOLS,
@@ -29,6 +28,7 @@ from finchlang.normalize.shaped import WHOLE, Shaped
 from finchlang.normalize.shifts import (
     ZERO,
     is_same,
+    needed,
     own_accesses,
     plus,
     size,
@@ -367,9 +367,9 @@ class _Shapes(Stores):
         """What is true, and missing out of range, for indices that may be out of range where the
         expression is not missing by itself."""
         found = list[Node]()
-        needed = _needed(formula.value)
+        own = needed(formula.value)
         modes = list(enumerate(zip(formula.indices, ts, strict=True)))
-        known = {f for _, (index, t) in modes if index.name in needed for f in permissive(t)}
+        known = {f for _, (index, t) in modes if index.name in own for f in permissive(t)}
         for mode, (_, t) in modes:
             unknown = {f for f in permissive(t) if not f.is_chosen} - known
             if unknown:
@@ -441,13 +441,3 @@ class _Shapes(Stores):
             ]
             for other in found[1:] if not isinstance(t, Index) else ():
                 self.agree(found[0], other)
-
-
-def _needed(node: Node) -> set[str]:
-    """The indices for which an expression is missing where they are out of range."""
-    if isinstance(node, Access):
-        return {i.name for i in node.indices if isinstance(i, Index)}
-    row = operator(node.op) if isinstance(node, Call) else None
-    if row is None or row.lazy_missing:
-        return set()
-    return {name for arg in node.args for name in _needed(arg)}  # type: ignore[attr-defined]

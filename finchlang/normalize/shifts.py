@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
 
+from finchlang.algebra import operator
 from finchlang.normalize.context import (
     ONE,
     call,
@@ -177,6 +178,16 @@ def own_accesses(node: Node) -> Iterator[Access]:
         yield node
     for child in node.indices if isinstance(node, Access) else children(node):
         yield from own_accesses(child)
+
+
+def needed(node: Node) -> set[str]:
+    """The indices for which an expression is missing where they are out of range."""
+    if isinstance(node, Access):
+        return {i.name for i in node.indices if isinstance(i, Index)}
+    row = operator(node.op) if isinstance(node, Call) else None
+    if row is None or row.lazy_missing:
+        return set()
+    return {name for arg in node.args for name in needed(arg)}  # type: ignore[attr-defined]
 
 
 def _of_formula(formula: Formula, mode: int) -> Source:
