@@ -123,3 +123,16 @@ def test_many_nested_operands(format: str) -> None:
 
     of(4)
     assert of(8) <= 3 * of(4)
+
+
+def test_many_parts_that_are_stored_first() -> None:
+    """Each part is stored by a loop of its own, whatever the others are."""
+
+    def of(count: int) -> int:
+        names = [f"A{k}" for k in range(count)]
+        text = f"for i = _; s[] += vcat({', '.join(names)})[i, i] end"
+        operands = dict.fromkeys(names, parse_format("SparseCOO{2}(Element(0.0))"))
+        return calls(text, {"s": parse_format("Scalar(0.0)"), **operands})
+
+    of(6)
+    assert of(24) <= 3 * of(12)

@@ -49,6 +49,8 @@ class Context:
 
     `checks` are names of extents that shape operators need to be the same, which come before others.
 
+    `stored` are the tensors that what is concatenated is put into, each part by a loop of its own.
+
     `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
     tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
     took loops away those which it made and the indices they stand for, `ranges` the extents of these;
@@ -67,6 +69,7 @@ class Context:
     taken: set[str] = field(default_factory=set)
     last: dict[str, int] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     decisions: list[tuple[str, str]] = field(default_factory=list)
     annotations: tuple[Node, ...] = ()

@@ -206,7 +206,8 @@ class _Lifecycle:
         """Whether `updates` are one assignment, the first since the declaration, that comes to each
         place at most once: there `=` finds the fill."""
         declared = tensor.declared
-        if declared is None or tensor.is_updated or len(updates) != 1:
+        is_first = not tensor.is_updated or tensor.name in self.context.stored
+        if declared is None or not is_first or len(updates) != 1:
             return False
         if not isinstance(declared.init, Literal):
             return False

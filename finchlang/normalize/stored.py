@@ -14,12 +14,14 @@ from finchlang.normalize.context import (
     ONE,
     PROTOCOLS,
     Context,
+    call,
     is_call,
     mask_name,
     mask_sizes,
     place,
 )
-from finchlang.normalize.shifts import own_accesses
+from finchlang.normalize.shaped import WHOLE
+from finchlang.normalize.shifts import ZERO, own_accesses, plus
 from finchlang.normalize.terms import Terms
 from finchlang.syntax import (
     Access,
@@ -150,8 +152,7 @@ class Stores(Terms):
         from here on."""
         context, span, order = self.context, node.span, _order(node, self.context)
         variable = Variable(context.fresh("joined"), span=span)
-        indices = tuple(Index(context.fresh("ijklmnpq"[k % 8]), span=span) for k in range(order))
-        element = Access(node, indices, span=span)
+        element = Access(node, self.indices(node, order), span=span)
         claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
         type = self.type(self.expression(element, {}))
         self.claims, self.checks = claims, checks
@@ -164,13 +165,40 @@ class Stores(Terms):
         context.formats[name] = context.workspaces[name] = self.types[name] = level
         sizes = [self.size(node, k) for k in range(order)]
         self.dims[name] = tuple(Extent(ONE, size, span=span) for size in sizes)
-        target = Access(variable, indices, span=span)
-        body: Node = Assign(target, Variable(INIT), element, span=span)
-        for index in indices:
-            body = Loop(index, Dimensionless(), body, span=span)
         yield Declare(variable, fill, self.dims[name], span=span)
-        yield self.statement(body, bound)
+        context.stored.add(name)
+        for part, target in self.placed(node, variable):
+            indices = self.indices(node, order)
+            target, value = (Access(t, indices, span=span) for t in (target, part))
+            body: Node = Assign(target, Variable(INIT), value, span=span)
+            for index in indices:
+                body = Loop(index, Dimensionless(), body, span=span)
+            yield self.statement(body, bound)
         self.stored[node] = variable
+
+    def indices(self, node: Node, order: int) -> tuple[Index, ...]:
+        names = (self.context.fresh("ijklmnpq"[k % 8]) for k in range(order))
+        return tuple(Index(name, span=node.span) for name in names)
+
+    def placed(self, node: Node, target: Node) -> Iterator[tuple[Node, Node]]:
+        """The parts of a concatenation, which are none themselves, each with the part of a tensor where
+        it goes."""
+        if not isinstance(node, Call) or not is_call(node, "concat"):
+            yield node, target
+            return
+        first, *parts = node.args
+        p: int = first.value - 1  # type: ignore[attr-defined]
+        before: Node = ZERO
+        for part in parts:
+            settings: list[Node] = [WHOLE] * _order(node, self.context)
+            after = plus(before, self.size(part, p))
+            settings[p] = Extent(plus(before, ONE), after, span=node.span)
+            for mode in range(len(settings)):
+                if mode != p:
+                    a, b = (Extent(ONE, self.size(x, mode), span=x.span) for x in (parts[0], part))
+                    self.agree(a, b)
+            yield from self.placed(part, call("window", target, *settings, span=node.span))
+            before = after
 
 
 # --------------------------------------------------------------------------- how many cases there are
