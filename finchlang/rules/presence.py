@@ -8,10 +8,22 @@ from functools import reduce
 from finchlang.algebra import AND, NOT, OR, SELECT, operator
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.expressions import is_ready
-from finchlang.syntax import Assign, Call, Literal, Node, Sieve, Variable, is_missing
-from finchlang.walk import replace, walk
+from finchlang.rules.simplify import is_scope
+from finchlang.syntax import (
+    MISSING,
+    Assign,
+    Block,
+    Call,
+    Define,
+    Literal,
+    Node,
+    Sieve,
+    Variable,
+    is_missing,
+)
+from finchlang.walk import replace, substitute, walk
 
-_TRUE, _FALSE = Literal(True), Literal(False)
+_TRUE, _FALSE, _MISSING = Literal(True), Literal(False), Literal(MISSING)
 _COALESCE = Variable("coalesce")
 
 
@@ -20,15 +32,25 @@ def missing(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨assign(access(tns), op, rhs), s⟩ → ⟨sieve(c, assign(access(tns), op, rhs')), s⟩
 
     where c says whether rhs is there, and rhs' is rhs without what is missing; likewise for the
-    condition of a sieve. (What is missing whatever the data are is left to Simplify.)"""
-    head = term.value if isinstance(term, Assign) else getattr(term, "condition", None)
-    if not isinstance(term, (Assign, Sieve)) or head is None or not is_ready(head):
+    condition of a sieve. (What is missing whatever the data are is left to Simplify.)
+    ⟨define(var, rhs, body), s⟩ →
+    ⟨block(sieve(c, define(var, rhs', body)), sieve(!c, body[missing/var])), s⟩"""
+    if not isinstance(term, (Assign, Sieve, Define)):
+        return None
+    head = term.condition if isinstance(term, Sieve) else term.value
+    if not is_ready(head) or isinstance(term, Define) and is_scope(term.body):
         return None
     if not any(map(is_missing, walk(head))):
         return None
     condition, value = presence(head)
     if value is None:
         return None
+    if isinstance(term, Define):
+        there = replace(term, value=value)
+        without = substitute(term.body, {term.variable: _MISSING})
+        is_away = Call(NOT, (condition,))
+        either = Sieve(condition, there, span=term.span), Sieve(is_away, without, span=term.span)
+        return there if condition == _TRUE else Block(either), state
     if isinstance(term, Assign):
         return Sieve(condition, replace(term, value=value), span=term.span), state
     return replace(term, condition=_both(condition, value)), state

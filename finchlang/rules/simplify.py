@@ -126,12 +126,12 @@ def _sieve(node: Sieve) -> Node | None:
     if isinstance(condition, Literal):
         if condition.value is not True:
             return EMPTY
-        is_sure = condition is node.condition and not _is_scope(node.body)
+        is_sure = condition is node.condition and not is_scope(node.body)
         return node.body if is_sure else None
     return None
 
 
-def _is_scope(body: Node) -> bool:
+def is_scope(body: Node) -> bool:
     """Whether tensors change their modes in a body: then it must remain a scope of its own."""
     statements = body.statements if isinstance(body, Block) else (body,)
     return any([isinstance(s, (Declare, Freeze, Thaw)) for s in statements])
@@ -144,7 +144,7 @@ def _block(node: Block) -> Node | None:
 
 
 def _define(node: Define) -> Node | None:
-    if _is_scope(node.body):
+    if is_scope(node.body):
         return None
     if isinstance(node.value, (Literal, Value, Index)):
         return substitute(node.body, {node.variable: node.value})
