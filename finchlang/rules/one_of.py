@@ -26,8 +26,15 @@ class OneOf(TensorLike):
     options: tuple[tuple[Expr, TensorLike], ...]
     fill: Literal
 
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.options[0][1].sizes()
+    @property
+    def order(self) -> int:
+        return self.options[0][1].order
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return self.options[0][1].extent(back)
+
+    def uniform(self, value: Node) -> Node:
+        return self.options[0][1].uniform(value)
 
     def fill_value(self) -> Literal:
         return self.fill

@@ -21,7 +21,6 @@ class Swizzle(TensorLike):
     call: Call
     body: TensorLike
     resolve: Callable[[Node], TensorLike]
-    evaluate: Callable[[Node], Expr]
 
     @property
     def mode(self) -> str:
@@ -33,8 +32,8 @@ class Swizzle(TensorLike):
         return tuple(p.value for p in modes if isinstance(p, Literal))
 
     @property
-    def _known(self) -> tuple[Node, ...]:
-        return self.call.args[self.body.order + 1 :]
+    def _known(self) -> tuple[Value, ...]:
+        return tuple(a for a in self.call.args[self.body.order + 1 :] if isinstance(a, Value))
 
     @property
     def order(self) -> int:
@@ -61,7 +60,7 @@ class Swizzle(TensorLike):
 
         return Lookup(at, may_miss=True)
 
-    def _at(self, host: Host, node: Node, given: list[Node]) -> Node:
+    def _at(self, host: Host, node: Node, given: list[Value]) -> Node:
         """What a tensor has at coordinates."""
         if not given or isinstance(node, Literal):
             return node
@@ -75,5 +74,5 @@ class Swizzle(TensorLike):
             return Thunk(lambda host: (self._at(host, payload, others), None))
 
         return map_payloads(
-            inside if others else lambda p: p, at_point(host, nest, self.evaluate(last))
+            inside if others else lambda p: p, at_point(host, nest, host.let(last.expr, "n"))
         )

@@ -366,7 +366,7 @@ def _broadcast(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
 
 
 def _swizzle(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-    return Swizzle(call, resolve(call.args[0]), resolve, evaluate)
+    return Swizzle(call, resolve(call.args[0]), resolve)
 
 
 WRAPPERS: dict[str, WrapperKind] = {
