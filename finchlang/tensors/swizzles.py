@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk, at_point, map_payloads, set_end
 from finchlang.syntax import Call, Literal, Node, Value
 from finchlang.tensors.level import TensorLike
+from finchlang.types import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +34,8 @@ class Swizzle(TensorLike):
         return tuple(p.value for p in modes if isinstance(p, Literal))
 
     @property
-    def _known(self) -> tuple[Value, ...]:
-        return tuple(a for a in self.call.args[self.body.order + 1 :] if isinstance(a, Value))
+    def _known(self) -> tuple[Expr, ...]:
+        return tuple(map(_coordinate, self.call.args[self.body.order + 1 :]))
 
     @property
     def order(self) -> int:
@@ -55,12 +57,12 @@ class Swizzle(TensorLike):
             if self.order > 1:
                 return call
             first_to_last = self._known[::-1]
-            given = (Value(i), *first_to_last)
+            given = (i, *first_to_last)
             return self._at(host, self.call.args[0], [given[p - 1] for p in self._permutation])
 
         return Lookup(at, may_miss=True)
 
-    def _at(self, host: Host, node: Node, given: list[Value]) -> Node:
+    def _at(self, host: Host, node: Node, given: list[Expr]) -> Node:
         """What a tensor has at coordinates."""
         if not given or isinstance(node, Literal):
             return node
@@ -74,5 +76,10 @@ class Swizzle(TensorLike):
             return Thunk(lambda host: (self._at(host, payload, others), None))
 
         return map_payloads(
-            inside if others else lambda p: p, at_point(host, nest, host.let(last.expr, "n"))
+            inside if others else lambda p: p, at_point(host, nest, host.let(last, "n"))
         )
+
+
+def _coordinate(node: Node) -> Expr:
+    assert isinstance(node, (Literal, Value))
+    return const(node.value, Int64) if isinstance(node, Literal) else node.expr
