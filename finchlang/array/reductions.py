@@ -202,9 +202,8 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None
     fills = apply("-", size, _counted(arg, axes), is_dense=order - len(axes) < 2)
     rest = apply("-", Constant(arg.values.fill), View(mean, *_without(mean, axes)))
     many = apply("*", converted(fills, arg.values.type), apply("*", rest, rest))
-    if not math.isfinite(
-        arg.values.fill.value
-    ):  # and if there is none of them, it counts for nothing
+    fill = arg.values.fill.value
+    if not math.isfinite(fill):  # and if there is none of them, it counts for nothing
         many = apply("ifelse", apply(">", fills, Constant(typed_literal(0, Int64))), many, zero)
     total = _divided(apply("+", others, many), _count(arg, axes) - correction)
     return with_axes(total, axes, order) if keepdims else total

@@ -3,6 +3,7 @@ of what a shape operator makes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -32,7 +33,7 @@ class Named:
     modes: list[Bounds] = field(default_factory=list, compare=False)
 
 
-class Places:
+class Places(ABC):
     """What accesses mean, for `arrays`."""
 
     arrays: dict[str, DenseArray]
@@ -42,14 +43,17 @@ class Places:
     unwrapped: dict[int, Any]  # what `unwrap` gives for each access met so far
 
     # what expressions are worth, and the sizes a formula gives its indices
+    @abstractmethod
     def value(self, node: Node, env: Environment) -> Any:
-        raise NotImplementedError
+        """The value of an expression."""
 
+    @abstractmethod
     def whole(self, node: Node, env: Environment) -> int:
-        raise NotImplementedError
+        """The value of an integer."""
 
+    @abstractmethod
     def modes_of(self, named: Named) -> list[Bounds]:
-        raise NotImplementedError
+        """The bounds of the modes of a tensor."""
 
     # ---------------------------------------------------------------- elements
 

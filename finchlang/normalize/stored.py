@@ -3,6 +3,7 @@ meet, or where the index of a mode is computed, so that the loop cannot be cut w
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -66,20 +67,25 @@ class Stores(Terms):
         self.is_inside = False  # of a loop
         self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
+    @abstractmethod
     def statement(self, node: Node, bound: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        """A statement taken apart."""
 
+    @abstractmethod
     def expression(self, node: Node, bound: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        """An expression taken apart."""
 
+    @abstractmethod
     def type(self, node: Node) -> Type | None:
-        raise NotImplementedError
+        """The type of an expression, if it has one."""
 
+    @abstractmethod
     def with_primitives(self, node: Access, bound: dict[str, Any]) -> Access:
-        raise NotImplementedError
+        """An access with operators in the places of what is made of them."""
 
+    @abstractmethod
     def checked(self, node: Node, pairs: list[tuple[Node, Node]]) -> Node:
-        raise NotImplementedError
+        """A statement under the condition that pairs of extents are the same."""
 
     def outermost(self, loop: Loop, bound: dict[str, Any]) -> Node:
         """A loop that no other is around, behind what is stored for it."""

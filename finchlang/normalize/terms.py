@@ -3,6 +3,7 @@ made again around another tensor."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import replace as replace_in
@@ -159,19 +160,19 @@ def ranges(ts: list[Term]) -> Iterator[Node]:
 Leaf = tuple[Any, list[Term], list[tuple[Node, Term]]]
 
 
-class Terms:
+class Terms(ABC):
     """From operators to terms, and back. `claims` are the further extents that indices have to have."""
 
     def __init__(self) -> None:
         self.claims: dict[str, list[Extent]] = {}
 
+    @abstractmethod
     def agree(self, a: Node, b: Node) -> None:
         """Two extents must be the same."""
-        raise NotImplementedError
 
+    @abstractmethod
     def size(self, tensor: Node, mode: int) -> Node:
         """The size of a mode, from 0."""
-        raise NotImplementedError
 
     def through(self, tensor: Call, ts: list[Term]) -> tuple[Node, list[Term], list]:
         """The tensor within an operator or wrapper, the terms for its modes, and what has no mode

@@ -112,10 +112,10 @@ class Listed:
 
         known, listed = (self.start, self.stop, self.fill, here, self.locate), (self.idx, ONE)
         return kind(
-            seek=lambda host, i: host.set(cell, self.locate(host, here(host), i)),
+            seek=lambda host, i: go(host, self.locate(host, here(host), i)),
             stride=lambda host: self.coordinate(host, here(host)),
             body=lambda host: body(host, here),
-            next=lambda host: host.set(cell, following(host, here(host))),
+            next=lambda host: go(host, following(host, here(host))),
             last=self.last,
             positions=tail and Positions(*known, self.coordinate, tail, go, listed=listed),
             regions=region and Regions(*known, region),
