@@ -13,7 +13,7 @@ from finchlang.looplets import Jumper, Lookup, Positions, Stepper, Steps
 from finchlang.rules.breaks import triggers
 from finchlang.rules.context import Context, bounded, find_looplets
 from finchlang.rules.derived import skips_gaps
-from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import asked_after
 from finchlang.rules.pieces import LONG
 from finchlang.rules.prove import at_most, lesser
@@ -38,8 +38,20 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     if triggers(machine, term, state):
         return None
-    E = Context(term, tuple(found))
     machine.tell("Leapfrog", lambda: (term, term))
+    run = partial(_run, machine, term, state, found, region)
+    if all(at_most(region[0], x.first) for x in found):
+        run()
+    else:  # in a region without coordinates nothing goes to its start
+        if_not_empty(state.host, *region, run)
+    return EMPTY, state
+
+
+def _run(
+    machine: Machine, term: Loop, state: State, found: list[Any], region: tuple[Expr, Expr]
+) -> None:
+    """The whole loop."""
+    E = Context(term, tuple(found))
     known = [x.positions for x in found]
     ends = _ends(found, region, state)
     host = state.host
@@ -73,7 +85,6 @@ def leapfrog(machine: Machine, term: Node, state: State) -> Step | None:
     is_blocked = len(found) == 2 and all(isinstance(x, Stepper) for x in found)
     is_blocked = is_blocked and all(x.listed is not None for x in known)
     host.loop(are_left, _by_blocks(host, known, ends, meet) if is_blocked else meet)
-    return EMPTY, state
 
 
 def _leap(host: Host, x: Any, q: Expr, farthest: Expr) -> None:
