@@ -19,12 +19,13 @@ from finchlang.algebra import (
     referred,
 )
 from finchlang.host.fold import const
-from finchlang.looplets import Looplet, may_be_missing
+from finchlang.looplets import Looplet, Sequence, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.properties import value_in
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Access, Call, Literal, Node, Variable, is_missing
 from finchlang.types import Pair, PairType, Type, promote
+from finchlang.walk import remembered, walk
 
 _MISSING = Literal(MISSING)
 
@@ -57,17 +58,26 @@ def rewrite_call(node: Call) -> Node | None:
     return _special(row, node) or _restructured(row, node)
 
 
+@remembered
 def is_there(node: Node) -> bool:
-    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what
-    a call of it gives."""
+    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what a
+    call of it gives. Nor does one while a sequence in it begins behind what has been done of a loop."""
     if isinstance(node, Access):
         is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
-        return not node.may_miss or not (is_open or may_be_missing(node.tensor))
+        may_miss = node.may_miss and (is_open or may_be_missing(node.tensor))
+        return not may_miss and not _is_begun(node)
     if isinstance(node, Call):
+        there = [is_there(arg) for arg in node.args]
         row = operator(node.op)
-        is_one_enough = row is not None and row.lazy_missing and not row.selects
-        return (any if is_one_enough else all)([is_there(arg) for arg in node.args])
+        if all(there) or row is None or row.selects or not row.lazy_missing:
+            return all(there)
+        return any(there) and not any(map(_is_begun, walk(node)))
     return not is_missing(node)
+
+
+def _is_begun(node: Node) -> bool:
+    nest = node.tensor if isinstance(node, Access) else None
+    return isinstance(nest, Sequence) and nest.phases[0].start is not None
 
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
