@@ -158,10 +158,7 @@ class Stores(Terms):
         from here on."""
         context, span, order = self.context, node.span, _order(node, self.context)
         variable = Variable(context.fresh("joined"), span=span)
-        element = Access(node, self.indices(node, order), span=span)
-        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
-        type = self.type(self.expression(element, {}))
-        self.claims, self.checks = claims, checks
+        type = self.element_type(node)
         assert type is not None
         known = [level for name in _names(node) if isinstance(level := self.types.get(name), Level)]
         fills = {level.fill.value for level in known}
@@ -182,16 +179,23 @@ class Stores(Terms):
             yield self.statement(body, bound)
         self.stored[node] = variable
 
+    def element_type(self, node: Node) -> Type | None:
+        """The type of the elements of a tensor, which nothing else comes of."""
+        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        element = Access(node, self.indices(node, _order(node, self.context)), span=node.span)
+        type = self.type(self.expression(element, {}))
+        self.claims, self.checks = claims, checks
+        return type
+
     def indices(self, node: Node, order: int) -> tuple[Index, ...]:
         names = (self.context.fresh("ijklmnpq"[k % 8]) for k in range(order))
         return tuple(Index(name, span=node.span) for name in names)
 
     def placed(self, node: Node, target: Node) -> Iterator[tuple[Node, Node]]:
-        """The parts of a concatenation, which are none themselves, each with the part of a tensor where
-        it goes."""
-        if not isinstance(node, Call) or not is_call(node, "concat"):
-            yield node, target
-            return
+        """The parts of a concatenation, each with the part of a tensor where it goes. Those that are
+        concatenations of the same type themselves come in parts, too."""
+        assert isinstance(node, Call)
+        type = self.element_type(node)
         first, *parts = node.args
         p: int = first.value - 1  # type: ignore[attr-defined]
         before: Node = ZERO
@@ -203,7 +207,11 @@ class Stores(Terms):
                 if mode != p:
                     a, b = (Extent(ONE, self.size(x, mode), span=x.span) for x in (parts[0], part))
                     self.agree(a, b)
-            yield from self.placed(part, call("window", target, *settings, span=node.span))
+            into = call("window", target, *settings, span=node.span)
+            if is_call(part, "concat") and self.element_type(part) == type:
+                yield from self.placed(part, into)
+            else:
+                yield part, into
             before = after
 
 
