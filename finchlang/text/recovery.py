@@ -45,6 +45,8 @@ def syntax_errors(source: Source) -> list[FinchError]:
             if not (found and error.message.endswith(STRAY)):
                 error.span = replace(error.span, source=source)
                 found.append(error)
+            if error.kind != "syntax":  # it is of the text as a whole
+                break
             _blank_statement(lines, error.span.line - 1)
         else:
             break
