@@ -27,8 +27,8 @@ from finchlang.tensors import counted, sorted_positions
 
 FIRST = int(os.environ.get("AGREEMENT_SEED", "0"))
 #: how many cases for each set of rules, and how many of them each test takes
-STEP = 50
-CASES = {"all": int(os.environ.get("AGREEMENT_CASES", "200")), "paper": 100}
+STEP = 40
+CASES = {"all": int(os.environ.get("AGREEMENT_CASES", "120")), "paper": 80}
 CASES["paper"] = min(CASES.values())
 
 

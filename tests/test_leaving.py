@@ -73,15 +73,15 @@ def test_wherever_it_is(place: int, which: str) -> None:
 @TABLES
 def test_elements_end_for_themselves(which: str) -> None:
     rng = np.random.default_rng(3)
-    A = np.asfortranarray(rng.random((300, 20)) < 0.02)
+    A = np.asfortranarray(rng.random((300, 10)) < 0.02)
     text = kernel("for j = _, i = _; y[j] |= A[i, j] end")
-    found = run_congruent(text, {"A": A, "y": np.zeros(20, bool)}, which)
+    found = run_congruent(text, {"A": A, "y": np.zeros(10, bool)}, which)
     np.testing.assert_array_equal(found["y"], A.any(axis=0))
     A[0] = True
-    early = run_congruent(text, {"A": A, "y": np.zeros(20, bool)}, which)
+    early = run_congruent(text, {"A": A, "y": np.zeros(10, bool)}, which)
     assert early.total * 1.5 < found.total
     across = text.replace("j = _, i = _", "i = _, j = _")  # each step of i has other elements
-    found = run_congruent(across, {"A": A, "y": np.zeros(20, bool)}, which)
+    found = run_congruent(across, {"A": A, "y": np.zeros(10, bool)}, which)
     assert found["y"].all() and found.total > A.size
 
 
