@@ -212,7 +212,7 @@ class Lowering:
     def arranged(self, value: Node, plan: Plan, read_at: Callable[[Access], Read | None]) -> Node:
         """An expression with copies of the sparse operands that are stored in another order than that of
         the loops, but for those that are looked up, and with protocols."""
-        found = list(accesses(value))
+        found = accesses(value)
         for access in dict.fromkeys(found):
             read = read_at(access)
             if read is None or not read.is_sparse or len(read.own) < len(access.indices):

@@ -42,8 +42,8 @@ from finchlang.walk import (
     memo,
     mentions,
     remember,
+    remembered,
     replace,
-    rewrite_bottom_up,
     substitute,
     walk,
 )
@@ -111,10 +111,12 @@ def _if_there(node: Node) -> Any:
     """What an expression is if nothing that it is made of is missing."""
     if is_there(node):
         return node
-    return simplify(rewrite_bottom_up(_there, node))
+    return simplify(_there(node))
 
 
+@remembered
 def _there(node: Node) -> Node:
+    node = map_children(_there, node)
     is_unsure = isinstance(node, Access) and node.may_miss
     return replace(node, may_miss=False) if is_unsure else node
 
