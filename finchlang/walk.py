@@ -117,7 +117,8 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         top = stack.pop()
         yield top
-        if (reader := reader_of(type(top))) is not None:
+        kind: Any = type(top)
+        if (reader := reader_of(kind)) is not None:
             stack += reader(top)[::-1]
 
 
