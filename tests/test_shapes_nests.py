@@ -41,7 +41,7 @@ SQUARES = (np.tril(entries(4, 4, 9)), np.triu(entries(4, 4, 9)), np.ones((4, 4))
 
 @pytest.mark.parametrize(
     ("format", "engine"),
-    zip(nests("Element(0.0)", 2), cycle(["interpret", "native"]), strict=False),
+    list(zip(nests("Element(0.0)", 2), cycle(["interpret", "native"]), strict=False)),
 )
 def test_collapse_and_split_of_every_level(format: str, engine: str) -> None:
     chosen = len(format) % len(MATRICES)
