@@ -39,10 +39,12 @@ class Looplet(Node):
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup(Looplet):
     """A randomly accessible region: `body(host, i)` is the payload at coordinate i, which may be
-    `missing` if so is said."""
+    `missing` if so is said. `in_a_row` says that payloads are the fibers of a level, each at the
+    position after that of the one before."""
 
     body: Callable[[Host, Expr], Node]
     may_miss: bool = False
+    in_a_row: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,8 +224,9 @@ def rebuild(
         return None if coordinate is None else up(coordinate)
 
     match looplet:
-        case Lookup(at, may_miss):
-            return Lookup(lambda host, i: payload(at(host, down(i))), may_miss)
+        case Lookup(at, may_miss, in_a_row):
+            in_a_row = in_a_row and _only_adds(up)
+            return Lookup(lambda host, i: payload(at(host, down(i))), may_miss, in_a_row)
         case Run(body):
             return Run(payload(body))
         case Spike(body, tail, last):
@@ -290,8 +293,12 @@ def _stored(known: Any, inside: Any, payload: Any, up: Any, down: Any) -> Any:
 
 def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:
     """Coordinates that are stored after `up`, if that only adds a number to each."""
+    return (idx, up(delta)) if _only_adds(up) else None
+
+
+def _only_adds(up: Callable[[Expr], Expr]) -> bool:
     i = Var("i", Int64)
-    return (idx, up(delta)) if up(i) is add(i, up(ZERO)) else None
+    return up is _same or up(i) is add(i, up(ZERO))
 
 
 def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:

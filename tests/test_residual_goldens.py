@@ -110,6 +110,10 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "C .= 0\nfor j = _, i = _\n    C[i, j] = A[i, j]\nend",
         {"A": MATRIX, "C": MATRIX},
     ),
+    "CopyFibers": (
+        "C .= 0\nfor j = _, i = _\n    C[i, j] = hcat(A, B)[i, j]\nend",
+        {"A": MATRIX, "B": MATRIX, "C": MATRIX},
+    ),
     "Block": ("s .= 0\ns[] += n\ns[] *= n", {"n": 3, "s": Scalar(0.0)}),
     "CommonSize": (
         "for i = _\n    s[] += x[i] * y[i]\nend\nfor i = _\n    s[] += z[i] * x[i]\nend",

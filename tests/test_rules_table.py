@@ -43,7 +43,7 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     assert names.index("Jumper") < names.index("StepperSeek")  # Looplets'23 section 6.2
     rest = "Break Block Define Sieve Assign Declare Freeze Thaw Variable Extent Shift Jumper "
     rest += "Terms Union Overlap Pieces Together Located Sought Leapfrog Positions Regions Rest "
-    rest += "Initialisation CommonSize DeadWorkspace Copy Missing"
+    rest += "Initialisation CommonSize DeadWorkspace Copy CopyFibers Missing"
     assert set(names) - set(PRIORITY) == set(rest.split())
 
 
@@ -62,6 +62,7 @@ def test_the_paper_table_has_no_derived_rules() -> None:
             "Positions",
             "Regions",
             "Rest",
+            "CopyFibers",
             "Initialisation",
             "Copy",
         ),

@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
     loops.accept_run,
     rest.rest,
     loops.unfurl,
+    copies.copy_fibers,
     loops.loop,
     expressions.access,
     initialisation.initialisation,

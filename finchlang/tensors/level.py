@@ -22,6 +22,7 @@ from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Run
 from finchlang.source import Bug, Span
 from finchlang.syntax import Literal, Node
+from finchlang.tensors.compare import Frozen
 from finchlang.text.print import pretty
 from finchlang.types import Int64, Type
 
@@ -202,14 +203,14 @@ class Level:
         """Set the value of a leaf, and the dirty bit."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    # --------------------------------------- copying all of another tensor (the derived rule Copy)
+    # --------------------------- copying fibers of another tensor (the derived rules Copy, CopyFibers)
 
     def takes(self, other: Level) -> bool:
         """Whether `take` can be given fibers of the format `other`: the arrays mean the same."""
         return False
 
-    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
-        """Write what `count` frozen fibers of `other` hold to as many, which are all and are empty."""
+    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
+        """Write the fibers of `source` to as many from `at` on, which are empty, as are all behind."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)

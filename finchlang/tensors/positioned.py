@@ -10,7 +10,7 @@ from finchlang.host.fold import ONE, ZERO, add, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.source import Bug
-from finchlang.tensors.compare import copy_array
+from finchlang.tensors.compare import Frozen, copy_array
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import Int64
 
@@ -59,23 +59,31 @@ class Pointed(Positioned):
         is_alike = isinstance(other, Pointed) and self.modes == other.modes
         return is_alike and self.child.takes(other.child)
 
-    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
+    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
         """ptr[p + 1] counts the entries of fiber p until they are frozen."""
-        source = other.level
-        assert isinstance(source, Pointed)
-        stored = host.let(host.load(other.ptr, count, "stored", Int64), "stored", lower=ZERO)
+        other, first = source.store, source.first
+        assert isinstance(other.level, Pointed)
+
+        def pointer(p: Expr, name: str = "at") -> Expr:
+            return host.load(other.ptr, add(first, p), name, Int64, lower=ZERO)
+
+        begin = ZERO if first is ZERO else pointer(ZERO, "begin")
+        count = host.let(sub(pointer(source.count, "stored"), begin), "stored", lower=ZERO)
 
         def tally(p: Expr) -> None:
-            before, behind = (host.load(other.ptr, q, "at", Int64) for q in (sub(p, 1), p))
-            host.store(store.ptr, p, sub(behind, before))
+            before, behind = (pointer(q) for q in (sub(p, 1), p))
+            host.store(store.ptr, host.let(add(at, p), "to"), sub(behind, before))
 
-        host.count(ONE, count, tally, "p")
-        arrays = self.coordinate_buffers(store), source.coordinate_buffers(other)
+        host.count(ONE, source.count, tally, "p")
+        to = ZERO if at is ZERO else host.get(store.stored, lower=ZERO)
+        stored = host.let(add(to, count), "stored", lower=ZERO)
+        arrays = self.coordinate_buffers(store), other.level.coordinate_buffers(other)
         for array, content in zip(*arrays, strict=True):
             host.grow(array, stored)
-            copy_array(host, array, content, stored)
+            copy_array(host, array, to, content, begin, count)
         host.set(store.stored, stored)
-        self.child.take(host, store.child, dims[: len(dims) - self.modes], other.child, stored)
+        below = dims[: len(dims) - self.modes]
+        self.child.take(host, store.child, below, to, Frozen(other.child, begin, count))
 
     def fiber_at(self, host: Host, at: _At, q: Expr) -> Expr:
         if at.count == ONE:

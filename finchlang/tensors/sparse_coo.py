@@ -10,7 +10,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import Thunk
 from finchlang.syntax import Node
-from finchlang.tensors.compare import copy_array, move_range
+from finchlang.tensors.compare import Frozen, copy_array, move_range
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
 from finchlang.tensors.dense import Dense
@@ -55,36 +55,42 @@ class SparseCOO(Coordinates, Pointed):
             and self.lvl.takes(other.lvl.child)
         )
 
-    def take(self, host: Host, store: Storage, dims: Dims, other: Storage, count: Expr) -> None:
-        if not isinstance(other.level, Dense):
-            super().take(host, store, dims, other, count)
+    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
+        if not isinstance(source.store.level, Dense):
+            super().take(host, store, dims, at, source)
             return
-        size, source = dims[-1], other.child
-        assert isinstance(source.level, Pointed)
+        size, other, count = dims[-1], source.store.child, source.count
+        assert isinstance(other.level, Pointed)
 
-        def at(fiber: Expr) -> Expr:
-            return host.load(source.ptr, fiber, "at", Int64, lower=ZERO)
+        def pointer(fiber: Expr) -> Expr:
+            return host.load(other.ptr, fiber, "at", Int64, lower=ZERO)
 
-        stored = host.let(at(mul(count, size)), "stored", lower=ZERO)
+        before = host.let(mul(source.first, size), "before", lower=ZERO)
+        begin = ZERO if source.first is ZERO else pointer(before)
+        new = host.let(sub(pointer(add(before, mul(count, size))), begin), "new", lower=ZERO)
+        to = ZERO if at is ZERO else host.get(store.stored, lower=ZERO)
+        stored = host.let(add(to, new), "stored", lower=ZERO)
         *inner, outer = self.buffers(store)
         for array in (*inner, outer):
             host.grow(array, stored)
-        for array, content in zip(inner, source.level.coordinate_buffers(source), strict=True):
-            copy_array(host, array, content, stored)
+        for array, content in zip(inner, other.level.coordinate_buffers(other), strict=True):
+            copy_array(host, array, to, content, begin, new)
 
         def fiber(p: Expr) -> None:
-            first = host.let(mul(p, size), "first", lower=ZERO)
-            host.store(store.ptr, add(p, 1), sub(at(add(first, size)), at(first)))
+            first = host.let(add(before, mul(p, size)), "first", lower=ZERO)
+            length = sub(pointer(add(first, size)), pointer(first))
+            host.store(store.ptr, add(add(at, p), 1), length)
 
             def column(i: Expr) -> None:
                 q = host.let(add(first, i), "q", lower=ZERO)
-                host.fill(outer, at(q), at(add(q, 1)), cast(i, outer.type))
+                start, stop = (add(to, sub(pointer(x), begin)) for x in (q, add(q, 1)))
+                host.fill(outer, start, stop, cast(i, outer.type))
 
             host.count(ZERO, sub(size, 1), column, "i")
 
         host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, stored)
-        self.lvl.take(host, store.child, self.below(dims), source.child, stored)
+        self.lvl.take(host, store.child, self.below(dims), to, Frozen(other.child, begin, new))
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         host.set(store.stored, ZERO)
