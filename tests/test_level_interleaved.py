@@ -119,6 +119,17 @@ def test_it_is_over_an_element() -> None:
         parse_format("Dense(Interleaved(Pattern()))")
 
 
+def test_what_stands_above_is_written_in_order() -> None:
+    """A list was given each coordinate once for each step of the loop outside."""
+    array = random(3, 4)
+    given = {
+        "A": Tensor("SparseList(Interleaved{1}(Element(0.0)))", 0, 0),
+        "B": tensor(array, LISTS),
+    }
+    found, _ = run("A .= 0\nfor j = _, i = _\n A[j, i] = B[i, j]\nend", given)
+    np.testing.assert_array_equal(found["A"].to_numpy(), array.T)
+
+
 # ------------------------------------------------------------------------------------ the rule Copy
 
 COPY = "C .= 0\nfor j = _, i = _\n C[i, j] = A[i, j]\nend"

@@ -221,12 +221,16 @@ def ordered_modes(level: Level) -> int:
 
 
 def _free_modes(level: Level) -> int:
-    """How many modes, counted from the outermost, the loops over which may stand anywhere."""
-    modes = free = 0
+    """How many modes, counted from the outermost, the loops over which may stand anywhere: those above a
+    level that takes any fiber, where they take any order themselves."""
+    modes = 0
     for part in level.levels():
-        free = modes if part.takes_any_fiber else free
+        if part.takes_any_fiber:
+            return modes
+        if part.is_sequential:
+            break
         modes += part.modes
-    return free
+    return 0
 
 
 def is_repeated(loop: Loop, context: Context) -> bool:
