@@ -158,7 +158,7 @@ class _Order:
         followed = [follows(own[i], self.context) if i in own else None for i in outermost_first]
         loops = tuple(n for n in loops if not (is_single(n.extent) and {*walk(n.extent)} & {*own}))
         wanted = sorted(loops, key=lambda n: n.index not in followed)
-        wanted[: len(followed)] = [own[i] for i in followed if i is not None and own[i] in loops]
+        wanted[: len(followed)] = [own[i] for i in followed if i in own and own[i] in loops]
         tensor = access.tensor
         while is_call(tensor, "split"):
             tensor = tensor.args[0]  # type: ignore[attr-defined]
