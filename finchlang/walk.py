@@ -113,7 +113,7 @@ def replace(node: Node, **changes: Any) -> Any:
 
 def walk(node: Node) -> Iterator[Node]:
     """`node` and every node below it, parents first."""
-    stack, reader_of = [node], _reader
+    stack, reader_of = [node], _reader  # `children`, written out: staging takes .96 of the time
     while stack:
         top = stack.pop()
         yield top

@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 #: test modules whose native code is always optimised by LLVM; of the others' kernels, one of four
 OPTIMISED = (
-    *("test_native", "test_examples", "test_case_studies"),
+    *("test_native", "test_case_matrix", "test_programs", "test_examples", "test_case_studies"),
     *(
         "test_memory",
         "test_cli",
