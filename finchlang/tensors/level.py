@@ -210,7 +210,8 @@ class Level:
         return False
 
     def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
-        """Write the fibers of `source` to as many from `at` on, which are empty, as are all behind."""
+        """Make the fibers from position `at` on, one for each of `source`, with what that holds. None
+        of them is assembled before, or each is and empty; nor is there anything behind them."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)

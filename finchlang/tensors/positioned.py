@@ -74,6 +74,7 @@ class Pointed(Positioned):
             before, behind = (pointer(q) for q in (sub(p, 1), p))
             host.store(store.ptr, host.let(add(at, p), "to"), sub(behind, before))
 
+        host.grow(store.ptr, host.let(add(add(at, source.count), 1), "end"))
         host.count(ONE, source.count, tally, "p")
         to = ZERO if at is ZERO else host.get(store.stored, lower=ZERO)
         stored = host.let(add(to, count), "stored", lower=ZERO)

@@ -88,6 +88,7 @@ class SparseCOO(Coordinates, Pointed):
 
             host.count(ZERO, sub(size, 1), column, "i")
 
+        host.grow(store.ptr, host.let(add(add(at, source.count), 1), "end"))
         host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), to, Frozen(other.child, begin, new))
