@@ -56,10 +56,10 @@ class Sampler:
         def fiber() -> np.ndarray:
             return self._fiber(format, level.child, rest)
 
-        if level.modes == 2:
-            for i, j in itertools.product(*map(range, shape[-2:])):
-                if self._chance() and HALVES.get(name, lambda *_: True)(i, j):
-                    array[..., i, j] = fiber()
+        if level.modes > 1:
+            for place in itertools.product(*map(range, shape[len(rest) :])):
+                if self._chance() and HALVES.get(name, lambda *_: True)(*place):
+                    array[..., *place] = fiber()
         elif name == "SparsePinpoint":
             if last and self._chance():
                 array[..., self.random.randrange(last)] = fiber()
