@@ -14,11 +14,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle, product
+from itertools import chain, cycle, product
 
 import numpy as np
 import pytest
-from case_matrix_data import Sampler, mirrored
+from case_matrix_data import Sampler, mirrored, tensor
 from every_format import TEXTS, fits
 from level_kernels import run
 from quick_native import compile_quickly
@@ -214,3 +214,33 @@ def test_every_pair(format: str) -> None:
 @pytest.mark.parametrize("format", [*triples()])
 def test_triples(format: str) -> None:
     examine(format)
+
+
+def taken() -> Iterator[tuple[str, str]]:
+    """Formats of equal order of which the first takes the stored fibers of the second as they are."""
+    able = [t for t in TEXTS for f in stack("Element(0.0)", t) if (x := parse_format(f)).takes(x)]
+    depths = (1, 2, 3) if LEVELS == "all" else (1, 2)
+    texts = chain.from_iterable(product(able, repeat=depth) for depth in depths)
+    levels = [parse_format(f) for each in texts for f in stack("Element(0.0)", *each)]
+    for own, other in product(levels, levels):
+        if own != other and own.order == other.order and own.takes(other):
+            yield str(own), str(other)
+
+
+@pytest.mark.parametrize(("format", "source"), [*taken()])
+def test_fibers_of_other_formats(format: str, source: str) -> None:
+    """Copies from another format store the entries that copies one by one do, stored fills among them."""
+    stack = Stack(format)
+    for array in Stack(source).arrays():
+        A = tensor(array, parse_format(source), stores_fill=True)
+        twice = np.concatenate([array, array], stack.order - 1)
+        for value, expected in (("A", array), (f"concat({stack.order}, A, A)", twice)):
+            text = f"C .= 0\n{stack.loops(value + stack.place)}"
+            entries = []
+            for which in ("all", "paper"):
+                given = {"A": A, "C": stack.empty()}
+                found, _ = run(text, given, which, interpreted=False)
+                np.testing.assert_array_equal(found["C"].to_numpy(), expected)
+                entries.append(found["C"].entries())
+            for one, other in zip(*entries, strict=True):
+                np.testing.assert_array_equal(one, other)
