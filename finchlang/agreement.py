@@ -62,6 +62,7 @@ def compare(
     engines: tuple[str, ...] = SEMANTICS,
     rules: str = "all",
     workspaces: bool = True,
+    checked: bool = False,
 ) -> Comparison:
     """Run a script under each of `engines` and compare every variable it leaves.
 
@@ -69,7 +70,7 @@ def compare(
     """
     found = Comparison(engines)
     for engine in engines:
-        session = Session(engine, rules, lambda _: None, args, workspaces=workspaces)
+        session = Session(engine, rules, lambda _: None, args, None, workspaces, checked)
         try:
             session.run(text, name)
             values = {n: session[n] for n in session.names()}

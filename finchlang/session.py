@@ -135,8 +135,9 @@ class Session:
 
     `engine` is one of ENGINES (`check` normalises kernels without running them); `rules` is "all"
     or "paper" (no derived rules); `output` is what printing writes to. `workspaces=False` makes
-    updates across the order of their loops errors, where workspaces are inserted otherwise. `notes`
-    tell of kernels that were compiled, in order, the last of them.
+    updates across the order of their loops errors, where workspaces are inserted otherwise. In native
+    code that is `checked` each access to memory is, and a wrong one raises Bug. `notes` tell of kernels
+    that were compiled, in order, the last of them.
     """
 
     #: what goes through a script with the engine `check`
@@ -150,10 +151,12 @@ class Session:
         args: Sequence[str] = (),
         observer: Observer | None = None,
         workspaces: bool = True,
+        checked: bool = False,
     ):
         if engine not in ENGINES:
             raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
         self.engine, self.rules, self.workspaces = engine, rules, workspaces
+        self.checked = checked
         self.observer = observer or Observer()
         self.notes: list[Note] = []
         self.environment = Environment()
@@ -235,7 +238,7 @@ class Session:
     def _site(self, node: KernelNode) -> CallSite:
         site = self._sites.pop(id(node), None)
         if site is None:
-            site = CallSite(node, self.rules, self.workspaces)
+            site = CallSite(node, self.rules, self.workspaces, self.checked)
             if len(self._sites) >= SITES:
                 del self._sites[next(iter(self._sites))]
         self._sites[id(node)] = site  # the last used is the last

@@ -22,6 +22,10 @@ ERROR_KINDS = (
 )
 
 
+#: the kind of what a program fails with where that is no FinchError but a Bug
+BUG = "bug"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A text with the name a message calls it by (a file name or `<input>`)."""
@@ -171,3 +175,8 @@ def together(errors: Iterable[FinchError]) -> FinchError:
 
 class Bug(Exception):
     """Our fault: a state the system promises never to reach."""
+
+
+def failure(kind: str, message: str, span: Span | None) -> FinchError | Bug:
+    """What a program fails with."""
+    return Bug(message) if kind == BUG else FinchError(kind, message, span)

@@ -86,6 +86,7 @@ def _parser() -> ArgumentParser:
     _add_engine(parser)
     _add_rules(parser)
     _add_workspaces(parser)
+    _add_checked(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", help="a .finch file to run")
     parser.add_argument("args", metavar="ARGS", nargs=REMAINDER, help="what it finds in ARGS")
     parser.set_defaults(command="directly")
@@ -110,6 +111,8 @@ def _parser_of(command: str) -> ArgumentParser:
         _add_rules(parser)
     if command == "run":
         _add_engine(parser)
+    if command in ("run", "diff"):
+        _add_checked(parser)
     if command == "diff":
         parser.add_argument(
             "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
@@ -150,6 +153,12 @@ def _add_workspaces(parser: ArgumentParser) -> None:
         dest="workspaces",
         action="store_false",
         help="make updates across the order of their loops errors",
+    )
+
+
+def _add_checked(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--checked", action="store_true", help="check each access to memory in native code"
     )
 
 

@@ -109,7 +109,8 @@ def _session_of(options: Namespace, conversation: Conversation) -> Session:
     has_text = options.e is not None and options.file is not None  # then no file is to be run
     arguments = [options.file, *options.args] if has_text else options.args
     observer = Watching(conversation)
-    return Session(options.engine, options.rules, write, arguments, observer, options.workspaces)
+    choices = options.engine, options.rules, write, arguments, observer
+    return Session(*choices, options.workspaces, options.checked)
 
 
 def run(options: Namespace) -> int:
@@ -119,7 +120,7 @@ def run(options: Namespace) -> int:
     from .views import Notes
 
     choices = options.engine, options.rules, write, options.args, Notes()
-    Session(*choices, options.workspaces).run_file(options.file)
+    Session(*choices, options.workspaces, options.checked).run_file(options.file)
     return SUCCESS
 
 
@@ -205,7 +206,7 @@ def diff(options: Namespace) -> int:
 
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
     text = read_script(options.file)
-    choices = {"args": options.args, "workspaces": options.workspaces}
+    choices = {name: getattr(options, name) for name in ("args", "workspaces", "checked")}
     comparison = agreement.compare(text, options.file, **chosen, **choices)
     for note in comparison.notes:
         tell(note)

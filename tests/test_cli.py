@@ -448,7 +448,7 @@ def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
     monkeypatch.setattr(agreement, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
     assert main(["diff", spmv, "one", "--tolerance", "0.5"]) == 1
     assert capsys.readouterr().out == "native differs\n"
-    options = {"args": ["one"], "workspaces": True, "tolerance": 0.5}
+    options = {"args": ["one"], "workspaces": True, "checked": False, "tolerance": 0.5}
     assert seen == [((SPMV, spmv), options)]
 
 

@@ -29,18 +29,24 @@ from finchlang.host.ir import (
     Residual,
     Var,
 )
-from finchlang.source import Bug, FinchError, Span
+from finchlang.source import Bug, FinchError, Span, failure
 from finchlang.types import Bool, Int64, Type
 
 
 class ExecutingHost:
     """Performs operations. `arrays` maps each Buffer to its NumPy array; what a variable holds
-    is kept in the variable; `steps` counts what was done, by operation."""
+    is kept in the variable; `steps` counts what was done, by operation. An array has as
+    many entries as it had, or as were asked for (`sizes`), whatever room there is; `unwritten` says of
+    those of arrays that have grown, and of scratch memory, whether nothing was written there.
+
+    Raises Bug for what is read or written where no entry is, or read where none was written."""
 
     def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
         self.arrays = arrays if arrays is not None else {}
         self.cells: dict[Cell, Any] = {}
         self.procedures: dict[str, Procedure] = {}
+        self.sizes: dict[Buffer, int] = {}
+        self.unwritten: dict[Buffer, np.ndarray] = {}
         self.steps: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
 
@@ -112,18 +118,28 @@ class ExecutingHost:
 
     def perform_load(self, variable: Var, buffer: Buffer, index: Expr) -> None:
         self.steps["load"] += 1
-        variable.held = self.arrays[buffer][self._position(buffer, index)].item()
-
-    def _position(self, buffer: Buffer, index: Expr) -> int:
         position = self.evaluate(index)
-        if not 0 <= position < len(self.arrays[buffer]):
-            raise Bug(f"{buffer.name}[{position}] of {len(self.arrays[buffer])}")
-        return position
+        variable.held = self._entries(buffer, position, position + 1)[0].item()
+
+    def _entries(self, buffer: Buffer, low: int, high: int, is_read: bool = True) -> np.ndarray:
+        """buffer[low .. high - 1], which are there and, if they are read, were written."""
+        array, unwritten = self.arrays[buffer], self.unwritten.get(buffer)
+        if high <= low:
+            return array[:0]
+        if low < 0 or high > (size := self.sizes.get(buffer, len(array))):
+            raise Bug(f"{buffer.name}[{low}:{high - 1}] of {size}")
+        if unwritten is not None:
+            if not is_read:
+                unwritten[low:high] = False
+            elif not buffer.is_anything and unwritten[low:high].any():
+                raise Bug(f"{buffer.name}[{low}:{high - 1}] was never written")
+        return array[low:high]
 
     def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
         self.steps["store"] += 1
-        position = self._position(buffer, index)
-        self.arrays[buffer][position] = self.evaluate(cast(value, buffer.type))
+        position = self.evaluate(index)
+        entry = self._entries(buffer, position, position + 1, False)
+        entry[0] = self.evaluate(cast(value, buffer.type))
 
     def cell(self, init: Expr, name: str = "c") -> Cell:
         cell = Cell(self.fresh(name), init.type)
@@ -185,6 +201,7 @@ class ExecutingHost:
     def grow(self, buffer: Buffer, size: Expr) -> None:
         self.steps["grow"] += 1
         wanted, array = self.evaluate(size), self.arrays[buffer]
+        self.sizes[buffer] = max(wanted, self.sizes.get(buffer, len(array)))
         if wanted > len(array):
             try:
                 new = np.zeros(max(wanted, 2 * len(array), 4), array.dtype)
@@ -192,14 +209,14 @@ class ExecutingHost:
                 raise FinchError("resource", f"no memory for {wanted} entries") from None
             new[: len(array)] = array
             self.arrays[buffer] = new
+            unwritten = np.ones(len(new), bool)
+            unwritten[: len(array)] = self.unwritten.get(buffer, False)
+            self.unwritten[buffer] = unwritten
 
     def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
         self.steps["fill"] += 1
-        low, high = self.evaluate(start), self.evaluate(stop)
-        if low < high:
-            if low < 0 or high > len(self.arrays[buffer]):
-                raise Bug(f"fill {buffer.name}[{low}:{high}] of {len(self.arrays[buffer])}")
-            self.arrays[buffer][low:high] = self.evaluate(cast(value, buffer.type))
+        entries = self._entries(buffer, self.evaluate(start), self.evaluate(stop), False)
+        entries[:] = self.evaluate(cast(value, buffer.type))
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         variable = Var(self.fresh(name), Int64, start, stop)
@@ -210,7 +227,7 @@ class ExecutingHost:
         self, variable: Var, buffer: Buffer, start: Expr, stop: Expr, key: Expr
     ) -> None:
         low, high = self.evaluate(start), self.evaluate(stop)
-        part = self.arrays[buffer][low:high]
+        part = self._entries(buffer, low, high)
         found = int(np.searchsorted(part, self.evaluate(key_among(key, buffer.type)), "left"))
         self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
         variable.held = low + found
@@ -229,10 +246,9 @@ class ExecutingHost:
         modulus = 1 << min(buffer.type.bits, other.type.bits)
 
         def block(buffer: Buffer, first: Expr, shift: int) -> set[int]:
-            start, array = self.evaluate(first), self.arrays[buffer]
-            if not 0 <= start <= len(array) - BLOCK:
-                raise Bug(f"{buffer.name}[{start}:{start + BLOCK}] of {len(array)}")
-            return {(i + shift) % modulus for i in array[start : start + BLOCK].tolist()}
+            start = self.evaluate(first)
+            entries = self._entries(buffer, start, start + BLOCK)
+            return {(i + shift) % modulus for i in entries.tolist()}
 
         first = block(buffer, index, self.evaluate(shift))
         variable.held = first.isdisjoint(block(other, place, 0))
@@ -240,7 +256,7 @@ class ExecutingHost:
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
         low, high = self.evaluate(start), self.evaluate(stop)
         self.steps["sort"] += 1 + max(0, high - low)
-        self.arrays[buffer][low:high].sort()
+        self._entries(buffer, low, high).sort()
 
     def sort_by(
         self,
@@ -256,6 +272,8 @@ class ExecutingHost:
         def key(part: np.ndarray) -> np.ndarray:
             if part.min() < 0 or part.max() >= len(table):
                 raise Bug(f"{numbers.name} are not all below {len(table)}")
+            if keys in self.unwritten and self.unwritten[keys][part].any():
+                raise Bug(f"keys in {keys.name} were never written")
             own = table[part]
             if own.min() < 0 or own.max() >= above:
                 raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
@@ -288,11 +306,11 @@ class ExecutingHost:
         self.steps[step] += 1 + max(0, high - low)
         if low >= high:
             return
-        array, other = self.arrays[buffer], self.arrays[scratch]
-        if low < 0 or high > min(len(array), len(other)):
-            raise Bug(f"sort {buffer.name}[{low}:{high}] of {len(array)}")
-        array[low:high] = array[low:high][np.argsort(key(array[low:high]), kind="stable")]
-        other[low:high] = 0  # it is undefined
+        entries = self._entries(buffer, low, high)
+        entries[:] = entries[np.argsort(key(entries), kind="stable")]
+        self._entries(scratch, low, high, False)[:] = 0  # it is undefined
+        if scratch in self.unwritten:
+            self.unwritten[scratch][low:high] = True
 
     def share(
         self,
@@ -322,7 +340,7 @@ class ExecutingHost:
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:
-        raise FinchError(kind, message.format(*(self.evaluate(v) for v in values)), span)
+        raise failure(kind, message.format(*(self.evaluate(v) for v in values)), span)
 
 
 def run_code(code: Code, host: ExecutingHost) -> None:
@@ -355,7 +373,7 @@ def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
         case ir.For(variable, start, stop, body):
             host.perform_count(variable, start, stop, lambda _: run_code(body, host))
         case ir.Room(variable, buffer):
-            host.bind(variable, len(host.arrays[buffer]))
+            host.bind(variable, host.sizes.get(buffer, len(host.arrays[buffer])))
         case ir.Grow(buffer, size):
             host.grow(buffer, size)
         case ir.Fill(buffer, start, stop, value):
@@ -388,6 +406,7 @@ def run_residual(
     host = host or ExecutingHost()
     host.arrays |= dict(zip(residual.buffers, arrays, strict=True))
     host.arrays |= {b: np.empty(size, b.type.dtype) for b, size in residual.scratch}
+    host.unwritten |= {b: np.ones(size, bool) for b, size in residual.scratch}
     for variable, value in zip(residual.inputs, inputs, strict=True):
         variable.held = value
     host.procedures = {procedure.name: procedure for procedure in residual.procedures}

@@ -171,10 +171,12 @@ def written(expr: Expr, name: Callable[[Var], str], inside: bool = False) -> str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """A growable array of `type`, indexed from 0; each Buffer is its own."""
+    """A growable array of `type`, indexed from 0; each Buffer is its own. `is_anything` says that what
+    was never written in it is read, too, and may be anything."""
 
     name: str
     type: Type
+    is_anything: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -387,7 +389,7 @@ class Call(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Fail(Stmt):
-    """Stop with an error of `kind`; `message` has a `{}` for each of `values`."""
+    """Stop with an error of `kind`, or a Bug; `message` has a `{}` for each of `values`."""
 
     kind: str
     message: str

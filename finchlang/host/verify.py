@@ -20,7 +20,7 @@ from finchlang.host.ir import (
     Var,
 )
 from finchlang.host.walk import arrays, walk
-from finchlang.source import ERROR_KINDS, Bug
+from finchlang.source import BUG, ERROR_KINDS, Bug
 from finchlang.types import Bool, Int64, PairType, Type, pair_of
 
 _INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr", "bits"))
@@ -286,7 +286,7 @@ class _Checker:
             self.fail(f"{buffer} is searched or sorted but not of integers")
 
     def failure(self, kind: str, message: str, values: tuple[Expr, ...]) -> None:
-        if kind not in ERROR_KINDS:
+        if kind not in (*ERROR_KINDS, BUG):
             self.fail(f"unknown kind of error: {kind}")
         fields = sum(field is not None for _, field, _, _ in Formatter().parse(message))
         if fields != len(values):

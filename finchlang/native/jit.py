@@ -167,11 +167,13 @@ def _generator(source: str) -> Any:
     return target_machine(2 if source.count("\n") < HUGE else 0)
 
 
-def compile_residual(residual: Residual, cache: DiskCache | None = None) -> NativeKernel:
+def compile_residual(
+    residual: Residual, cache: DiskCache | None = None, checked: bool = False
+) -> NativeKernel:
     """Compile `residual`, which `host.verify` accepts, or take its object code from `cache` if
-    that holds it."""
+    that holds it; `checked` as in `lower`."""
     with _lock:
-        logging, undo_log = lower(residual)
+        logging, undo_log = lower(residual, checked)
         code, name = _cached(logging, cache)
         return _kernel(layout_of(logging, undo_log), code, name, cache)
 

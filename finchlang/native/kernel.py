@@ -9,7 +9,7 @@ import numpy as np
 from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, packer, unpacker
 from finchlang.native.call import Entry
 from finchlang.native.memory import adopt, free
-from finchlang.source import Bug, FinchError
+from finchlang.source import Bug, FinchError, failure
 
 
 class NativeKernel:
@@ -37,8 +37,8 @@ class NativeKernel:
         """Run on the arrays of the buffers, which are contiguous, and inputs (this changes `inputs`);
         gives the outputs as Python numbers. Only one call is made at a time.
 
-        Raises FinchError if a Fail statement is reached, memory is not to be had (resource), or
-        upon Ctrl-C (interrupted), and what a signal's handler raises. The arrays are then as the
+        Raises FinchError, or Bug, if a Fail statement is reached, memory is not to be had (resource),
+        or upon Ctrl-C (interrupted), and what a signal's handler raises. The arrays are then as the
         kernel left them, and what it allocated is free again.
         """
         for k, pack in self._packed:
@@ -48,13 +48,13 @@ class NativeKernel:
         try:
             status = self.entry(arrays)
         except BaseException as error:
-            self._release()
+            self.release()
             if isinstance(error, KeyboardInterrupt):
                 message = f"{self.layout.name} was interrupted"
                 raise FinchError("interrupted", message) from None
             raise
         if status != OK:
-            self._release()
+            self.release()
             raise self._error(status)
         outputs = slots[self._outputs]
         for k, unpack in self._unpacked:
@@ -70,15 +70,15 @@ class NativeKernel:
         slots[at + 2] = 0
         return adopt(slots[at], slots[at + 1], begin, dtype)
 
-    def _release(self) -> None:
-        """Free the memory that the last call allocated."""
+    def release(self) -> None:
+        """Free the memory that the last call allocated, as far as nobody asked for it."""
         for number in self.layout.grown:
             begin = self.slots[3 * number + 2]
             if begin:
                 self.slots[3 * number + 2] = 0
                 free(begin)
 
-    def _error(self, status: int) -> FinchError:
+    def _error(self, status: int) -> FinchError | Bug:
         """What went wrong in the last call, which returned `status`."""
         layout = self.layout
         if status == NO_MEMORY:
@@ -88,4 +88,4 @@ class NativeKernel:
         fail = layout.failures[self.slots[layout.failure]]
         words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
         values = [unpacker(type)(word) for type, word in zip(fail.values, words, strict=True)]
-        return FinchError(fail.kind, fail.message.format(*values), fail.span)
+        return failure(fail.kind, fail.message.format(*values), fail.span)

@@ -14,7 +14,7 @@ from finchlang.native.jit import address_finder
 from finchlang.script.views import TensorView
 from finchlang.source import Bug, FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format
-from finchlang.tensors.level import Swizzled
+from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -387,6 +387,14 @@ MAKERS = _Makers(
         TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, VIEW),
     }
 )
+
+
+def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[np.ndarray]:
+    """The arrays of a value of this format, as far as they are in use: not at all if it is renewed."""
+    memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+    storage = zip(level.levels(), memory.storage(level), strict=True)
+    used = [own[name] for part, own in storage for name, _ in part.arrays]
+    return [array[:0] for array in used] if is_renewed else used
 
 
 def memory_of(dense: Any, argument: Argument) -> Memory:

@@ -10,7 +10,17 @@ import numpy as np
 
 from finchlang.locks import reentrant_lock
 from finchlang.native.kernel import NativeKernel
-from finchlang.run.arguments import ARRAYS, COUNTERS, KIND, OWNER, SHAPE, START, STOP, Argument
+from finchlang.run.arguments import (
+    ARRAYS,
+    COUNTERS,
+    KIND,
+    OWNER,
+    SHAPE,
+    START,
+    STOP,
+    Argument,
+    in_use,
+)
 from finchlang.run.undo import Output, Undoing
 from finchlang.source import FinchError
 from finchlang.tensors.bind import Bound, spans
@@ -70,15 +80,22 @@ Made = list[tuple[Argument, Memory | None]]
 
 class NativeCall:
     """Calls of one compiled kernel, on tensors as `bounds` has them; those in `renewed` are declared
-    before anything else is done with them."""
+    before anything else is done with them; the kernel is one with memory checks if it is `checked`."""
 
-    def __init__(self, native: NativeKernel, bounds: Sequence[Bound], renewed: frozenset[str]):
+    def __init__(
+        self,
+        native: NativeKernel,
+        bounds: Sequence[Bound],
+        renewed: frozenset[str],
+        checked: bool = False,
+    ):
         undoing = Undoing(native.layout.undo_log)
         self._native, self._undoing = native, undoing
+        self._bounds, self._checked = bounds, checked
         #: of each tensor how many of the last counters are inputs
         self._counters = [*enumerate([bound.given_counters for bound in bounds])]
         self._outputs = [
-            (at, Output(bound, span, native, undoing, bound.name in renewed))
+            (at, Output(bound, span, native, undoing, bound.name in renewed, checked))
             for at, (bound, span) in enumerate(zip(bounds, spans(bounds), strict=True))
             if bound.written
         ]
@@ -94,7 +111,10 @@ class NativeCall:
         undoing = self._undoing
         for at, count in self._counters:
             argument = arguments[at]
-            arrays += argument[ARRAYS]
+            if self._checked:  # what is not in use cannot be read either
+                arrays += in_use(argument, self._bounds[at].level)
+            else:
+                arrays += argument[ARRAYS]
             inputs += argument[SHAPE]
             if count:
                 inputs += argument[COUNTERS][-count:]
@@ -104,6 +124,9 @@ class NativeCall:
                 output.begin(arguments[at], arrays)
             if undoing.has_logs:
                 undoing.add(arrays, inputs)
+            if self._checked:  # its shadows are the kernel's own
+                missing = len(self._native.layout.buffers) - len(arrays)
+                arrays += [np.empty(0, np.uint8) for _ in range(missing)]
             outputs = self._native.call(arrays, inputs)
             made: Made = []
             for at, output in self._outputs:
@@ -114,4 +137,6 @@ class NativeCall:
             undoing.undo()
             raise
         finally:
+            if self._checked:
+                self._native.release()
             undoing.kept.clear()  # it refers to nobody's arrays any more

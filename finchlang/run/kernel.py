@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from finchlang.run.arguments import (
     VALUE,
     Argument,
     describe,
+    in_use,
     tensor_argument,
 )
 from finchlang.run.call import Made, NativeCall, check_outputs
@@ -81,8 +83,8 @@ class Kernel:
     `yields` are the script names that it hands back, `notes` what the user should know of it.
 
     One that was compiled before is found on disk, and is normalised and staged only if somebody
-    wants to see that. Raises FinchError of kind unknown name, type, dimension, life cycle or access
-    order.
+    wants to see that. Native code is `checked`, too, where FINCH_CHECKED is 1 in the environment.
+    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
     """
 
     def __init__(
@@ -91,12 +93,14 @@ class Kernel:
         formats: dict[str, Format],
         which_rules: str = "all",
         workspaces: bool = True,
+        checked: bool = False,
         exchanged: frozenset[str] = frozenset(),
     ):
         self.source, self.formats, self.which_rules = program, formats, which_rules
+        self.checked = checked or os.environ.get("FINCH_CHECKED") == "1"
         self.insert_workspaces, self.exchanged = workspaces, exchanged
         self._cache = default_cache()
-        choices = which_rules, workspaces, tuple(sorted(exchanged))
+        choices = which_rules, workspaces, tuple(sorted(exchanged)), self.checked
         self._key = cache_key(program, formats, choices, self._cache)
         self._entry = self._key.recall() if self._key is not None else None
         self.was_found = self._entry is not None  # it was compiled before
@@ -173,11 +177,11 @@ class Kernel:
     # -------------------------------------------------------------------------------------- engines
 
     def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
-        """The arrays and inputs, of what is written copies."""
+        """The arrays, as far as they are in use, and inputs, of what is written copies."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         for bound, argument in zip(self.bounds, arguments, strict=True):
-            own = argument[ARRAYS]
+            own = in_use(argument, bound.level, bound.name in self.signature.renewed)
             arrays += [a.copy() for a in own] if bound.written else own
             inputs += bound.given(argument[SHAPE], argument[COUNTERS])
         return arrays, inputs
@@ -269,7 +273,7 @@ class Kernel:
 
     @cached_property
     def _native_call(self) -> NativeCall:
-        return NativeCall(self.native, self.bounds, self.signature.renewed)
+        return NativeCall(self.native, self.bounds, self.signature.renewed, self.checked)
 
     @cached_property
     def native(self) -> NativeKernel:
@@ -279,17 +283,17 @@ class Kernel:
             found = load_kernel(entry.layout, entry.object_name, cache)
             if found is not None:
                 return found
-        native = compile_residual(self.residual, cache)
+        native = compile_residual(self.residual, cache, self.checked)
         if key is not None and native.object_name is not None:
             key.keep(CacheEntry(self.signature, native.layout, native.object_name))
         return native
 
 
 class CallSite:
-    """A kernel where it stands in a script, and what it was compiled to there."""
+    """A kernel where it stands in a script, and what it was compiled to there, with these choices."""
 
-    def __init__(self, node: KernelNode, which_rules: str, workspaces: bool):
-        self.node, self.which_rules, self.workspaces = node, which_rules, workspaces
+    def __init__(self, node: KernelNode, which_rules: str, workspaces: bool, checked: bool = False):
+        self.node, self.choices = node, (which_rules, workspaces, checked)
         nodes = list(walk(node.program))
         called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
@@ -391,8 +395,7 @@ class KernelAtSite:
         named, operations = site.named(formats), site.operations(formats)
         node = with_operations(masked(site.node, named), apart(operations, site.node))
         self.node, stored = with_inferred(node, site.fills(formats)), stored_formats(named)
-        choices = site.which_rules, site.workspaces, exchanged
-        kernel = self.kernel = Kernel(self.node.program, stored, *choices)
+        kernel = self.kernel = Kernel(self.node.program, stored, *site.choices, exchanged)
         names = list(site.variables)
         self._tensors = _chooser([names.index(name) for name in kernel.tensors])
         self._numbers = _chooser([names.index(name) for name in kernel.numbers])

@@ -30,6 +30,7 @@ class Output:
         native: NativeKernel,
         undoing: Undoing,
         is_renewed: bool,
+        checked: bool,
     ):
         self.buffers, self.inputs, self.outputs = span
         self.native, self.undoing = native, undoing
@@ -44,6 +45,8 @@ class Output:
         self.written = [(n, np.empty(0, dtype)) for n, dtype in numbered if n in layout.written]
         #: whether the kernel asks for all the room it needs, whatever memory it is given
         self.is_renewed = is_renewed and {n for n, _ in self.written} <= set(layout.grown)
+        #: whether a back buffer's entries must not be taken for what was written
+        self.checked = checked
         #: whether all that a call makes anew but what is in the arrays is seen in sizes and counters
         counts = [level.counts_lengths for level in bound.level.levels()]
         self.is_counted = bool(bound.buffers) and all(counts)
@@ -55,7 +58,8 @@ class Output:
             for number, _ in self.written:
                 undoing.keep(number, arrays[number])
             return
-        back_buffer, first = kind.back_buffer(argument), self.buffers.start
+        back_buffer = None if self.checked else kind.back_buffer(argument)
+        first = self.buffers.start
         for number, empty in self.written:
             spare = empty if back_buffer is None else back_buffer.arrays[number - first]
             # a kernel that writes some arrays only leaves others to both memories

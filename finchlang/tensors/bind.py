@@ -73,7 +73,10 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     for part in level.levels():
         suffix = "" if part.is_leaf else str(mode)
         mode -= part.modes
-        own = {n: Buffer(f"{name}_{n}{suffix}", t or part.own_type) for n, t in part.arrays}
+        own = {
+            n: Buffer(f"{name}_{n}{suffix}", t or part.own_type, n in part.anything)
+            for n, t in part.arrays
+        }
         cells: dict[str, Cell] = {}
         for counter, type in part.counters:
             # what a tensor that is only read has counted is seen in its arrays

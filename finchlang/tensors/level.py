@@ -61,6 +61,8 @@ class Level:
     clears_entries: ClassVar[bool] = False
     #: whether sizes and counters tell how much of each array of a frozen tensor is in use
     counts_lengths: ClassVar[bool] = True
+    #: arrays of which entries are read that were never written, whatever they hold
+    anything: ClassVar[frozenset[str]] = frozenset()
     is_leaf: ClassVar[bool] = False
     #: whether reading a leaf gives structure (a looplet), which loops around should know of
     is_structured: ClassVar[bool] = False
@@ -282,9 +284,7 @@ class Level:
 
     def empty(self) -> dict[str, Any]:
         """Storage before anything was declared: arrays without entries, counters at 0."""
-        storage: dict[str, Any] = {
-            n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays
-        }
+        storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
         return storage | {name: 0 for name, _ in self.counters}
 
     def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:

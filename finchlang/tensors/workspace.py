@@ -113,6 +113,10 @@ class Workspace(Coordinates):
         return POLICIES[self.policy or DEFAULTS[self.operator is None]]
 
     @property
+    def anything(self) -> frozenset[str]:  # type: ignore[override]
+        return self.chosen.anything
+
+    @property
     def described(self) -> str:
         """Its policy and capacity."""
         policy, capacity = self.chosen, f"a capacity of {self.capacity}"

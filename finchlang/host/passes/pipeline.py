@@ -8,6 +8,7 @@ from dataclasses import replace
 from finchlang.host.ir import Procedure, Residual
 from finchlang.host.passes.appends import make_room
 from finchlang.host.passes.lanes import take_lanes
+from finchlang.host.passes.memory_checks import check_memory
 from finchlang.host.passes.privatisation import privatise
 from finchlang.host.passes.scalar_expansion import expand_scalars
 from finchlang.host.passes.undo_log import UndoLog, with_undo_log
@@ -42,7 +43,9 @@ def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedur
     return replace(procedure, body=change(own).body)
 
 
-def lower(residual: Residual) -> tuple[Residual, UndoLog]:
-    """The program as machine code is made of it, and where its undo log is."""
+def lower(residual: Residual, checked: bool = False) -> tuple[Residual, UndoLog]:
+    """The program as machine code is made of it, and where its undo log is. If `checked`, all that the
+    passes made of it is: a check that came before them would keep them from most loops."""
     logging, undo_log = with_undo_log(transform(residual, EARLY))
-    return transform(logging, LATE), undo_log
+    lowered = transform(logging, LATE)
+    return verified(check_memory(lowered)) if checked else lowered, undo_log

@@ -21,6 +21,7 @@ class Bucket(Policy):
 
     name: ClassVar[str] = "bucket"
     combines: ClassVar[bool] = True
+    anything: ClassVar[frozenset[str]] = frozenset(("head",))
 
     def arrays(self, modes: int) -> Arrays:
         return (("head", Int64), ("next", Int64))

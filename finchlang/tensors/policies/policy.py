@@ -162,6 +162,9 @@ class Policy:
     #: whether every place has an entry from the beginning, so that values are never merged
     has_all_places: ClassVar[bool] = False
 
+    #: of its arrays those of `Level.anything`
+    anything: ClassVar[frozenset[str]] = frozenset()
+
     def arrays(self, modes: int) -> Arrays:
         """Its arrays, besides those that Batch speaks of, and `number`."""
         return ()
