@@ -74,6 +74,22 @@ def quick_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+#: test modules whose native code checks each access to memory, those of levels, copies and shapes
+CHECKED = (
+    *("test_level", "test_rules_copies", "test_rules_initialisation", "test_storage"),
+    *("test_roundtrips", "test_slices", "test_shape", "test_agreement_shapes", "test_wrappers"),
+    *("test_narrow_indices", "test_workspace_level", "test_workspace_choice", "test_pairs"),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def checked_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.__name__.rpartition(".")[2].startswith(CHECKED):
+            patch.setenv("FINCH_CHECKED", "1")
+        yield
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """`golden(path, text)`: `text` is what the file `path` under tests/golden holds."""

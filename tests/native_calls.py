@@ -23,6 +23,7 @@ def run(
     buffers, given = list(arrays), list(inputs)
     if undoing.has_logs:
         undoing.add(buffers, given)
+    buffers += [np.empty(0, np.uint8) for _ in layout.buffers[len(buffers) :]]  # of its checks
     try:
         outputs = kernel.call(buffers, given)
     except BaseException:
@@ -30,6 +31,8 @@ def run(
         raise
     after = list(arrays)
     for number in layout.grown:
-        grown = kernel.grown(number, arrays[number].dtype)
-        after[number] = arrays[number] if grown is None else grown
+        if number < len(arrays):
+            grown = kernel.grown(number, arrays[number].dtype)
+            after[number] = arrays[number] if grown is None else grown
+    kernel.release()
     return after, outputs

@@ -85,11 +85,16 @@ def expected(text: str) -> Expected:
     ],
 )
 def test_program(path: Path, engine: str, tmp_path: Path) -> None:
+    check_program(path, engine, tmp_path)
+
+
+def check_program(path: Path, engine: str, folder: Path, checked: bool = False) -> None:
+    """Run a program, which must do what it says."""
     text = path.read_text("utf-8")
     wanted = expected(text)
     printed: list[str] = []
-    session = Session(engine, output=printed.append, workspaces=wanted.workspaces)
-    session["FOLDER"] = str(tmp_path)
+    session = Session(engine, output=printed.append, workspaces=wanted.workspaces, checked=checked)
+    session["FOLDER"] = str(folder)
     error: FinchError | None = None
     try:
         session.run(text, path.name)

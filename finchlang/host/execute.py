@@ -126,7 +126,8 @@ class ExecutingHost:
         array, unwritten = self.arrays[buffer], self.unwritten.get(buffer)
         if high <= low:
             return array[:0]
-        if low < 0 or high > (size := self.sizes.get(buffer, len(array))):
+        size = self.sizes.get(buffer, len(array))
+        if low < 0 or high > size:
             raise Bug(f"{buffer.name}[{low}:{high - 1}] of {size}")
         if unwritten is not None:
             if not is_read:

@@ -118,8 +118,7 @@ class Kernel:
     @cached_property
     def normalized(self) -> Normalized:
         """The program in normal form."""
-        choices = self.insert_workspaces, self.exchanged
-        found = normalize(self.source, self.formats, *choices)
+        found = normalize(self.source, self.formats, self.insert_workspaces, self.exchanged)
         notes = wrong_fills(found.program, found.formats, found.tensors)
         return replace(found, notes=(*found.notes, *notes))
 
@@ -195,8 +194,9 @@ class Kernel:
         for bound, (buffers, _, outs), argument in places:
             if bound.written:
                 values, order = outputs[outs], bound.level.order
-                memory = Memory(tuple(values[:order]), arrays[buffers], tuple(values[order:]))
-                made.append((argument, memory))
+                both = zip(arrays[buffers], argument[ARRAYS], strict=True)
+                own = [new if new.size else old for new, old in both]  # a dead workspace has none
+                made.append((argument, Memory(tuple(values[:order]), own, tuple(values[order:]))))
         return made
 
     def _interpret(

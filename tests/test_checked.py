@@ -1,0 +1,271 @@
+"""Checked native code: planted faults of memory are found by every host that can run them, are told by
+their statement, and leave everything as it was; what is in order runs as it does unchecked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ir_samples import Sample
+from kernels import Watch
+from native_calls import run
+from test_programs import PROGRAMS, check_program, expected
+
+from finchlang.host.execute import run_residual
+from finchlang.host.fold import ONE, ZERO, add, const, op
+from finchlang.host.ir import Call, Code, Expr, Load, Procedure, Residual, Store, Var
+from finchlang.host.passes.pipeline import lower
+from finchlang.host.verify import check
+from finchlang.native.jit import compile_residual
+from finchlang.session import Session
+from finchlang.source import BUG, Bug
+from finchlang.tensors.sparse_list import SparseList
+from finchlang.tensors.tensor import Tensor
+from finchlang.types import Int32, Int64
+from repl.__main__ import main
+
+Made = Callable[[Sample, Expr], None]
+
+
+def grown(s: Sample, name: str = "g", size: int = 3) -> Any:
+    """An array with so many entries asked for, and room for more, of which the first two are written."""
+    buffer = s.buffer(name, Int64)
+    s.host.grow(buffer, const(size))
+    s.host.fill(buffer, ZERO, const(2), const(7))
+    return buffer
+
+
+def load(s: Sample, n: Expr) -> None:
+    s.output(s.host.load(s.buffer("x", Int64), n))
+
+
+def store(s: Sample, n: Expr) -> None:
+    s.host.store(s.buffer("x", Int64), n, ONE)
+
+
+def store_grown(s: Sample, n: Expr) -> None:
+    s.host.store(grown(s), add(n, 1), ONE)
+
+
+def load_grown(s: Sample, n: Expr) -> None:
+    s.output(s.host.load(grown(s), n))
+
+
+def grow_again(s: Sample, n: Expr) -> None:
+    """What was written stays so, what is asked for later is not."""
+    buffer = grown(s)
+    s.host.grow(buffer, const(100))
+    s.output(s.host.load(buffer, n))
+
+
+def fill(s: Sample, n: Expr) -> None:
+    s.host.fill(s.buffer("x", Int64), ONE, add(n, 1), ONE)
+
+
+def copy(s: Sample, n: Expr) -> None:
+    x, buffer = s.buffer("x", Int64), grown(s)
+    s.host.count(ZERO, n, lambda k: s.host.store(x, ZERO, s.host.load(buffer, k)))
+
+
+def search(s: Sample, n: Expr) -> None:
+    s.output(s.host.search(grown(s), ZERO, add(n, 1), const(7)))
+
+
+def disjoint(s: Sample, n: Expr) -> None:
+    x, y = s.buffer("x", Int64), s.buffer("y", Int32)
+    s.output(s.host.disjoint(x, add(n, 1), ZERO, y, n))
+
+
+def sort(s: Sample, n: Expr) -> None:
+    s.host.sort(grown(s), ZERO, add(n, 1))
+
+
+def sort_bits(s: Sample, n: Expr) -> None:
+    buffer, scratch = grown(s), s.buffer("x", Int64)
+    s.host.sort_bits(buffer, scratch, ZERO, const(2), ZERO, add(n, 62))
+
+
+def sort_by(s: Sample, n: Expr) -> None:
+    """A key for each of 7 and 7."""
+    scratch, keys = s.buffer("x", Int64), s.buffer("k", Int64)
+    s.host.sort_by(grown(s), scratch, ZERO, const(2), keys, op("sub", const(2), n))
+
+
+def sort_by_no_key(s: Sample, n: Expr) -> None:
+    numbers, scratch, keys = grown(s), s.buffer("x", Int64), s.buffer("k", Int64)
+    s.host.store(numbers, ZERO, add(n, 6))
+    s.host.sort_by(numbers, scratch, ZERO, const(2), keys, const(9))
+
+
+def left_undefined(s: Sample, n: Expr) -> None:
+    """Of the scratch memory of a sort nothing is left."""
+    scratch = grown(s, "scratch")
+    s.host.sort_bits(s.buffer("x", Int64), scratch, ZERO, n, ZERO, const(3))
+    s.output(s.host.load(scratch, ZERO))
+
+
+def rarely(s: Sample, n: Expr) -> None:
+    buffer, out = grown(s), s.output(ZERO)
+    is_rare = op("gt", n, 0)
+    s.host.branch(is_rare, lambda: s.host.set(out, s.host.load(buffer, n)), is_rare=True)
+
+
+def in_procedure(s: Sample, n: Expr) -> None:
+    buffer, p = grown(s), Var("p", Int64)
+    value = Var("value", Int64)
+    body = Code((Load(value, buffer, p), Store(buffer, ZERO, value)))
+    s.procedures = (Procedure("own", (p,), (), body),)  # type: ignore[attr-defined]
+    s.host._emit(Call("own", (n,), (), (buffer,), (buffer,)))
+
+
+#: for which n each is in order, for which it is at fault, and the line that is
+FAULTS: dict[Made, tuple[int, int, str]] = {
+    load: (8, 9, "v: Int64 = x[n]"),
+    store: (0, -1, "x[n] = 1"),
+    store_grown: (1, 2, "g[n + 1] = 1"),
+    load_grown: (1, 2, "v: Int64 = g[n]"),
+    grow_again: (1, 2, "v: Int64 = g[n]"),
+    fill: (8, 9, "fill(x, 1, n + 1, 1)"),
+    copy: (1, 2, "v: Int64 = g[i]"),
+    search: (1, 2, "q: Int64 = search(g, 0, n + 1, 7)"),
+    disjoint: (0, 1, "disjoint: Bool = disjoint(x, n + 1, 0, y, n)"),
+    sort: (1, 2, "sort(g, 0, n + 1)"),
+    sort_bits: (1, 2, "sort_bits(g, x, 0, 2, 0, n + 62)"),
+    sort_by: (0, 1, "sort_by(g, x, 0, 2, k, 2 - n)"),
+    sort_by_no_key: (1, 2, "sort_by(g, x, 0, 2, k, 9)"),
+    left_undefined: (0, 2, "v: Int64 = scratch[0]"),
+    rarely: (1, 2, "v: Int64 = g[n]"),
+    in_procedure: (1, 2, "value: Int64 = g[p]"),
+}
+
+
+def residual_of(make: Made) -> Residual:
+    sample = Sample()
+    make(sample, sample.input("n"))
+    made = replace(sample.residual(), procedures=getattr(sample, "procedures", ()))
+    check(made)
+    return made
+
+
+def given(residual: Residual) -> list[np.ndarray]:
+    sizes = {"x": 9, "y": 9, "k": 8}
+    values = {"k": np.arange(8) % 3}
+    found = []
+    for buffer in residual.buffers:
+        array = values.get(buffer.name, np.zeros(sizes.get(buffer.name, 1)))
+        found.append(array.astype(buffer.type.dtype))
+    return found
+
+
+def evaluated(residual: Residual, n: int) -> Any:
+    """By the evaluator, which gets no memory for what a program with checks has of its own."""
+    arrays = given(residual)
+    return run_residual(residual, arrays, [n])[2]
+
+
+@pytest.mark.parametrize("make", FAULTS, ids=lambda make: make.__name__)
+def test_a_planted_fault_is_found_by_every_host(make: Made) -> None:
+    residual, (right, fault, line) = residual_of(make), FAULTS[make]
+    program, kernel = lower(residual, checked=True)[0], compile_residual(residual, checked=True)
+    check(program)
+    result = evaluated(residual, right)
+    assert evaluated(program, right) == run(kernel, given(residual), [right])[1] == result
+    arrays = given(residual)
+    with pytest.raises(Bug):
+        evaluated(residual, fault)
+    for engine in (lambda: evaluated(program, fault), lambda: run(kernel, arrays, [fault])):
+        with pytest.raises(Bug, match=re.escape(f"`{line}`: ")):
+            engine()
+    for before, after in zip(given(residual), arrays, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+# -------------------------------------------------------------------------------- whole kernels
+
+COPY = """
+@finch begin
+    C .= 0
+    for j = _, i = _
+        C[i, j] = A[i, j] + B[i, j]
+    end
+end
+"""
+
+
+@pytest.fixture
+def no_assembling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level that does not ask its child for the fibers that it writes."""
+    monkeypatch.setattr(SparseList, "assemble", lambda *args: None)
+    monkeypatch.setattr("finchlang.run.kernel.default_cache", lambda: None)
+
+
+@pytest.mark.parametrize("engine", ["native", "residual", "interpret"])
+def test_a_level_that_does_not_assemble_is_found(engine: str, no_assembling: None) -> None:
+    """Unchecked native code is right here by luck: growing gives it more room than it asks for."""
+    session, format = Session(engine, checked=True), "SparseList(SparseList(Element(0.0)))"
+    for name in "AB":
+        session[name] = Tensor(format, np.array([[1.0, 0.0], [2.0, 3.0]]))
+    before = session["C"] = Tensor(format, np.array([[5.0]]))
+    with pytest.raises(Bug, match=r"C_ptr1\[1"):
+        session.run(COPY)
+    assert session["C"] is before
+    np.testing.assert_array_equal(before.to_numpy(), [[5.0]])
+
+
+SPMV = """
+A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0; 2.0 3.0])
+y = Tensor(Dense(Element(0.0)))
+@finch begin
+    y .= 0
+    for j = _, i = _
+        y[i] += A[i, j]
+    end
+end
+println(y[2])
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "diff", "directly", "environment", "unchecked"])
+def test_who_asks_for_checks_gets_them(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def lowered(residual: Residual, checked: bool = False) -> Any:
+        seen.append(checked)
+        return lower(residual, checked)
+
+    monkeypatch.setattr("finchlang.native.jit.lower", lowered)
+    monkeypatch.setattr("finchlang.run.kernel.default_cache", lambda: None)
+    file = tmp_path / "spmv.finch"
+    file.write_text(SPMV)
+    options = [] if way in ("environment", "unchecked") else ["--checked"]
+    if way == "environment":
+        monkeypatch.setenv("FINCH_CHECKED", "1")
+    command = [way] if way in ("run", "diff") else []
+    assert main([*command, *options, str(file)]) == 0
+    assert seen == [way != "unchecked"]
+
+
+def test_code_without_checks_is_not_that_with_them_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path))
+    for checked in (False, True, False, True):
+        session = Session(checked=checked, observer=(watch := Watch()))
+        session.run(SPMV)
+        failures = watch.events[0].compiled.native.layout.failures
+        assert any(failure.kind == BUG for failure in failures) == checked
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.stem) for p in PROGRAMS if "native" in expected(p.read_text()).engines],
+)
+def test_programs_do_checked_what_they_say(path: Path, tmp_path: Path) -> None:
+    check_program(path, "native", tmp_path, checked=True)
