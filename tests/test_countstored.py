@@ -7,6 +7,7 @@ import pytest
 from every_format import fits, nests
 
 from finchlang import Session
+from finchlang.tensors.packing import unpack
 from finchlang.tensors.tensor import Tensor
 
 
@@ -17,8 +18,8 @@ def test_every_format_counts_the_leaves_that_its_entries_are_kept_in(size: int) 
     for format in nests("Element(0.0)", 2):
         tensor = fits(format, array)
         if tensor is not None:
-            coordinates, positions = tensor._positions()
-            values = tensor.entries()[1]
+            coordinates, positions = unpack(tensor.format, tensor.shape, tensor.storage, None)
+            values = tensor.format.leaf.unpack_values(tensor.storage[-1], positions)
             own = positions[tensor._own(coordinates, values)]
             assert tensor.countstored() == len(np.unique(own)), format
 

@@ -14,6 +14,7 @@ from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
 from finchlang.array.run import compute, todense
 from finchlang.script.tensors import convert, over
+from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.formats import parse_format
@@ -57,9 +58,7 @@ def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
         level = _lists(order, Element(typed_literal(type.wrap(0), type)))
     if fill_value is not None:
         level = over(level, Element(typed_literal(fill_value, type)))
-    tensor: Any = arg.value if isinstance(arg, Leaf) else compute(x)
-    if isinstance(tensor, (np.ndarray, Scalar)) or not hasattr(tensor, "entries"):
-        tensor = Tensor.from_numpy(todense(tensor))
+    tensor: Any = as_tensor(arg.value if isinstance(arg, Leaf) else compute(x))
     return Array(as_expression(convert(level, tensor)))
 
 

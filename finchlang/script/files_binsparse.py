@@ -17,7 +17,7 @@ import numpy as np
 from finchlang.script.paths import check_memory, failure
 from finchlang.script.tensors import convert
 from finchlang.source import FinchError
-from finchlang.tensors.contents import mirrored, summed
+from finchlang.tensors.contents import mirrored
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
@@ -57,7 +57,7 @@ def write_binsparse(
     standard cannot name become the sparse or dense level that holds the same entries. Raises
     FinchError "I/O" where the library is missing, "type" for pairs."""
     library, containers = _library("write", "a Binsparse file")
-    if tensor.to_numpy().dtype.names:
+    if tensor.dtype.names:
         raise FinchError("type", "a Binsparse file holds numbers, not pairs")
     with containers.created(out, suffix) as container:
         _custom(library, tensor).serialize(container, alias=True)
@@ -93,7 +93,7 @@ def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
         shape=tensor.shape,
         number_of_stored_values=count,
         fill=True if has_fill else None,
-        fill_value=tensor.to_numpy().dtype.type(tensor.fill) if has_fill else None,
+        fill_value=tensor.dtype.type(tensor.fill) if has_fill else None,
         level=level,
         transpose=None if transpose == (*range(tensor.order),) else transpose,
     )
@@ -244,5 +244,5 @@ def _expanded(body: Tensor, structure: str, is_transposed: bool) -> Tensor:
     is_lower = structure.endswith("lower") != is_transposed
     first, second = coordinates if is_lower else coordinates[::-1]
     coordinates, values = coordinates[:, first >= second], values[first >= second]
-    coordinates, found = summed(*mirrored(coordinates, values, structure.startswith("skew")))
+    coordinates, found = mirrored(coordinates, values, structure.startswith("skew"))
     return Tensor.from_coo(body.format, body.shape, list(coordinates), found)

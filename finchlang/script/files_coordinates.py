@@ -19,7 +19,6 @@ from finchlang.script.files_matrix_market import (
     read_sizes,
 )
 from finchlang.source import FinchError
-from finchlang.tensors.contents import summed
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Int64
@@ -111,5 +110,4 @@ def _write_lines(out: BinaryIO, columns: list[np.ndarray]) -> None:
 def _tensor(shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
     """A SparseCOO of entries at coordinates from 1; repeated ones are summed."""
     format = SparseCOO(leaf_of(values.dtype), Int64, len(shape))
-    coordinates, sums = summed(coordinates - 1, values)
-    return Tensor.from_coo(format, shape, list(coordinates), sums)
+    return Tensor.from_coo(format, shape, list(coordinates - 1), values)

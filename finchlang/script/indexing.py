@@ -10,7 +10,6 @@ from finchlang.script.show import kind_of, show
 from finchlang.script.values import (
     FinchRange,
     array_literal,
-    dense,
     held,
     is_array,
     is_number,
@@ -50,9 +49,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     value = as_tensor(value) if is_scipy(value) else value
     subscripts = _subscripts(value, value.shape, indices)
-    if all(isinstance(p, int) for p in subscripts) and not isinstance(value, np.ndarray):
-        return plain(_entry(value, subscripts))
-    found = dense(value)[subscripts]
+    found = value[subscripts] if isinstance(value, np.ndarray) else _part(value, subscripts)
     return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
 
 
@@ -125,13 +122,23 @@ def _storable(value: Any, element: Type) -> Any:
     return value if isinstance(value, np.ndarray) else element.wrap(value)
 
 
-def _entry(tensor: Tensor | SwizzledTensor, subscripts: tuple[Any, ...]) -> Any:
+def _part(tensor: Tensor | SwizzledTensor, subscripts: tuple[int | slice, ...]) -> Any:
+    """What NumPy has for `subscripts` of the dense array, which is not made."""
     view = dense_view(tensor)
     if view is not None:
         return view[subscripts]
     coordinates, values = tensor.entries()
-    found = np.flatnonzero(np.all(coordinates == np.array(subscripts)[:, None], axis=0))
-    return values[found[0]] if len(found) else tensor.dtype.type(tensor.fill)
+    kept = [
+        range(p, p + 1) if isinstance(p, int) else range(*p.indices(size))
+        for p, size in zip(subscripts, tensor.shape, strict=True)
+    ]
+    places = [(row - of.start) // of.step for row, of in zip(coordinates, kept, strict=True)]
+    rows = zip(coordinates, places, kept, strict=True)
+    inside = [(at >= 0) & (at < len(of)) & (row == of.start + at * of.step) for row, at, of in rows]
+    stored = np.all(np.array(inside), axis=0)
+    found = np.full([len(of) for of in kept], tensor.fill, tensor.dtype)
+    found[tuple(at[stored] for at in places)] = values[stored]
+    return found[tuple(0 if isinstance(p, int) else ALL for p in subscripts)]
 
 
 def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:

@@ -14,7 +14,6 @@ from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, list_format
 from finchlang.tensors.aligned import aligned_copy
-from finchlang.tensors.contents import summed
 from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.level import Level
 from finchlang.tensors.pattern import Pattern
@@ -189,9 +188,8 @@ def sparse_of(*args: Any) -> Tensor:
     if len(shape) != len(vectors):
         message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
         raise FinchError("dimension", message)
-    coordinates, sums = summed(coordinates, values)
     sizes = [whole(size, "a size") for size in shape]
-    return Tensor.from_coo(list_format(element, len(sizes)), sizes, list(coordinates), sums)
+    return Tensor.from_coo(list_format(element, len(sizes)), sizes, list(coordinates), values)
 
 
 def _vector(value: Any) -> Any:

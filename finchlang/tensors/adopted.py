@@ -188,7 +188,6 @@ def _from_coordinates(array: Any) -> Tensor:
     if element is None:
         raise FinchError("type", f"arrays of {array.dtype} have no element type here")
     found = _checked_coordinates(array)
-    found.sum_duplicates()
     level = list_format(element, array.ndim)
     return Tensor.from_coo(level, found.shape, found.coords, found.data)
 

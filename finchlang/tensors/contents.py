@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from finchlang.source import FinchError
+
 
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
     """For entries sorted by `coordinates` (a row for each mode, the last mode first in the order): a
@@ -42,9 +44,11 @@ def is_sorted(coordinates: np.ndarray) -> bool:
     return True
 
 
-def summed(coordinates: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries with distinct coordinates (a row for each mode): those of equal ones summed, of
-    Bool values whether one is true."""
+def summed(
+    coordinates: np.ndarray, values: np.ndarray, dtype: np.dtype, duplicates: str = "sum"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Entries in the order of their coordinates (a row for each mode), which are distinct: those of equal
+    ones summed as `dtype`, of Bool values whether one is true; refused where `duplicates` is "error"."""
     if not is_sorted(coordinates):
         order = np.lexsort(coordinates)
         coordinates, values = coordinates[:, order], values[order]
@@ -52,8 +56,11 @@ def summed(coordinates: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.
     new[1:] = np.any(coordinates[:, 1:] != coordinates[:, :-1], axis=0)
     if new.all():
         return coordinates, values
-    add = np.logical_or if values.dtype == np.bool_ else np.add
-    return coordinates[:, new], add.reduceat(values, np.flatnonzero(new))
+    if duplicates == "error" or dtype.names:
+        at = ", ".join(map(str, coordinates[:, np.argmin(new)]))
+        raise FinchError("type", f"there is more than one value at the coordinates ({at})")
+    add = np.logical_or if dtype == np.bool_ else np.add
+    return coordinates[:, new], add.reduceat(values, np.flatnonzero(new), dtype=dtype)
 
 
 def mirrored(

@@ -165,11 +165,13 @@ class PackBits(RunList):
         return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, total, kept
 
     def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, q, right, before = spans(storage, positions)
-        coordinates, region = expand(before + 1, right)
         ofs = storage["ofs"].astype(np.int64)
+        if kept is not None:  # every region of literals, and the runs of these
+            kept = (np.diff(ofs) > 1) | kept[ofs[:-1]]
+        which, q, right, before = spans(storage, positions, kept)
+        coordinates, region = expand(before + 1, right)
         first, after = ofs[q][region], ofs[q + 1][region]
         literal = after - 1 - (right[region] - coordinates)
         return which[region], coordinates, np.where(after == first + 1, first, literal)

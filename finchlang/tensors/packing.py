@@ -10,6 +10,7 @@ import numpy as np
 from finchlang.source import FinchError
 from finchlang.tensors.aligned import aligned
 from finchlang.tensors.contents import content_numbers
+from finchlang.tensors.element import differs
 from finchlang.tensors.level import Level
 from finchlang.types import Int64
 
@@ -75,3 +76,50 @@ def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
                 raise FinchError("resource", f"{level.index_type} has no room for {what}")
             narrow[name] = arrays[name].astype(level.index_type.dtype)
     return narrow
+
+
+def unpack(
+    format: Level,
+    shape: tuple[int, ...],
+    storage: list[dict[str, Any]],
+    kept: list[np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates of what is stored, and its positions in the leaf; of runs those alone whose
+    children are `kept` (a mask for each level), if that is given."""
+    positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
+    for k, (level, own, size) in enumerate(_parts(format, shape, storage)[:-1]):
+        mask = None if kept is None else kept[k]
+        which, here, positions = _unpacked(level, own, positions, size, mask)
+        coordinates = np.vstack((here.reshape(level.modes, -1), coordinates[:, which]))
+    return coordinates, positions
+
+
+def differing(
+    format: Level, shape: tuple[int, ...], storage: list[dict[str, Any]]
+) -> list[np.ndarray] | None:
+    """Of each level, below which of its children is a value other than the fill; None where no level has
+    runs, which could be long."""
+    *parts, (leaf, values, _) = _parts(format, shape, storage)
+    if not any(level.merges for level, *_ in parts):
+        return None
+    counts = [1]
+    for level, own, size in parts:
+        counts.append(level.child_count(own, counts[-1], size))
+    kept = [differs(leaf.unpack_values(values, np.arange(counts[-1])), format.fill.value)]
+    for (level, own, size), count in zip(parts[::-1], counts[-2::-1], strict=True):
+        which, _, at = _unpacked(level, own, np.arange(count), size, kept[0])
+        found = np.zeros(count, bool)
+        found[which[kept[0][at]]] = True
+        kept.insert(0, found)
+    return kept[1:]
+
+
+def _parts(format: Level, shape: tuple[int, ...], storage: list[dict[str, Any]]) -> list[Any]:
+    return list(zip(format.levels(), storage, format.sizes(shape), strict=True))
+
+
+def _unpacked(
+    level: Any, storage: dict[str, Any], positions: np.ndarray, size: Any, kept: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `Level.unpack`; levels that merge take also which positions of the child are `kept`."""
+    return level.unpack(storage, positions, size, *((kept,) if level.merges else ()))

@@ -123,9 +123,9 @@ class RunList(Runs):
         return storage, rank[run], len(ends), kept
 
     def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, q, right, before = spans(storage, positions)
+        which, q, right, before = spans(storage, positions, kept)
         coordinates, run = expand(before + 1, right)
         return which[run], coordinates, q[run]
 

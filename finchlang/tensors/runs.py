@@ -272,15 +272,17 @@ def find_runs(
 
 
 def spans(
-    storage: dict[str, Any], positions: np.ndarray
+    storage: dict[str, Any], positions: np.ndarray, kept: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The runs of the fibers at `positions`: for each, which of the positions, its position in `right`,
-    its last coordinate and that of the run before it in the same fiber (or -1)."""
+    its last coordinate and that of the run before it in the same fiber (or -1); of `kept` positions in
+    `right` alone, if given."""
     which, q = listed_at(storage["ptr"], positions)
     right = storage["right"].astype(np.int64)
     is_first = q == storage["ptr"][positions][which]
     before = np.where(is_first, -1, right[q - 1]) if len(q) else q
-    return which, q, right[q], before
+    chosen = slice(None) if kept is None else kept[q]
+    return which[chosen], q[chosen], right[q[chosen]], before[chosen]
 
 
 def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

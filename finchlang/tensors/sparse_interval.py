@@ -193,9 +193,11 @@ class SparseInterval(Level):
         return {"left": left, "right": right}, fiber[run], count, kept
 
     def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         left, right = (storage[n].astype(np.int64)[positions] for n in ("left", "right"))
+        if kept is not None:
+            right = np.where(kept[positions], right, left - 1)
         coordinates, which = expand(left, right)
         return which, coordinates, positions[which]
 

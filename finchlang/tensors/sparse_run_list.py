@@ -110,9 +110,9 @@ class SparseRunList(Runs):
         return storage | {"stored": len(fiber), "fibers": count}, run, len(fiber), kept
 
     def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, q, right, _ = spans(storage, positions)
+        which, q, right, _ = spans(storage, positions, kept)
         coordinates, run = expand(storage["left"].astype(np.int64)[q], right)
         return which[run], coordinates, q[run]
 

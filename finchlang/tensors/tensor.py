@@ -12,12 +12,12 @@ import numpy as np
 from finchlang.protocols import late
 from finchlang.source import FinchError
 from finchlang.tensors.aligned import full_aligned
-from finchlang.tensors.contents import is_sorted
+from finchlang.tensors.contents import summed
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, differs, typed_literal
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.packing import pack
+from finchlang.tensors.packing import differing, pack, unpack
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.stored import Stored, checked_shape, dense_format, format_of, is_whole
@@ -114,24 +114,30 @@ class Tensor(Stored):
         shape: Sequence[int],
         coordinates: Sequence[np.ndarray],
         values: np.ndarray,
+        duplicates: str = "sum",
     ) -> Tensor:
-        """A tensor with `values` at 0-based `coordinates` (an array for each mode), which must be
-        distinct; everything given is stored, even if it equals the fill."""
-        tensor = cls(format, *shape)
-        coords = np.array([np.asarray(c, np.int64) for c in coordinates]).reshape(
-            tensor.format.order, -1
-        )
+        """A tensor with `values` at 0-based `coordinates` (an array for each mode); everything given is
+        stored, even if it equals the fill. Values at the same coordinates are added up in the type of
+        the format (of Bool: whether one is true), or refused where `duplicates` is "error".
+
+        Raises FinchError "bounds" for coordinates outside of `shape`, "dimension" for another number of
+        coordinates than values, "type" for repeated ones that are refused or are pairs.
+        """
+        if duplicates not in ("sum", "error"):
+            raise FinchError("type", f'`duplicates` is "sum" or "error", not {duplicates!r}')
+        tensor, values = cls(format, *shape), np.asarray(values)
+        if any(np.shape(c) != values.shape for c in coordinates):
+            raise FinchError("dimension", f"there are other coordinates than {values.size} values")
+        coords = np.array([np.asarray(c, np.int64) for c in coordinates])
+        coords = coords.reshape(tensor.format.order, -1)
         for mode, size in enumerate(tensor.shape):
             if coords.shape[1] and not (coords[mode].min() >= 0 and coords[mode].max() < size):
                 raise FinchError(
                     "bounds", f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
                 )
+        coords, values = summed(coords, values, tensor.dtype, duplicates)
         own = tensor._own(coords, values)
-        coords, values = coords[:, own], values[own]
-        if not is_sorted(coords):
-            order = np.lexsort(coords)
-            coords, values = coords[:, order], values[order]
-        tensor._pack(tensor.shape, coords, values)
+        tensor._pack(tensor.shape, coords[:, own], values[own])
         return tensor
 
     @classmethod
@@ -177,25 +183,15 @@ class Tensor(Stored):
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """What is stored: 0-based coordinates (order x number of entries) and values. A run has an
-        entry for each of its coordinates."""
-        coordinates, positions = self._positions()
+        entry for each of its coordinates, but none if it is fill."""
+        kept = differing(self.format, self.shape, self._storage)
+        coordinates, positions = unpack(self.format, self.shape, self._storage, kept)
         return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
 
     @property
     def _storage(self) -> list[dict[str, Any]]:
         """As `storage`, for what hands none of it out."""
         return self.memory.storage(self.format)
-
-    def _positions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The coordinates of the entries, and their positions in the leaf."""
-        positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
-        levels = list(self.format.levels())
-        sizes = self.format.sizes(self.shape)
-        for level, storage, size in zip(levels[:-1], self._storage, sizes, strict=False):
-            which, here, positions = level.unpack(storage, positions, size)
-            rows = here.reshape(level.modes, -1)
-            coordinates = np.vstack((rows, coordinates[:, which]))
-        return coordinates, positions
 
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
@@ -244,7 +240,7 @@ class Tensor(Stored):
             count = self._count_listed(levels)
             if count is not None:
                 return count
-        coordinates, positions = self._positions()
+        coordinates, positions = unpack(self.format, self.shape, self._storage, None)
         values = self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
         return len(np.unique(own)) if merges else len(own)
