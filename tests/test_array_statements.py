@@ -112,7 +112,11 @@ WRONG = [
     ("@einsum C[i] += no[i]", "unknown name", "no is not defined"),
     ("@einsum C[i] <<f>>= A[i, j]", "type", "`f` cannot reduce arrays: it has no identity"),
     ("@einsum C[i, i] += A[i, i]", "syntax", "the index `i` is there twice"),
-    ("@einsum C[i] += A[i + 1, j]", "syntax", "an index of `@einsum` is a name"),
+    (
+        "@einsum C[i] += A[i + 1, j]",
+        "syntax",
+        "an index of `@einsum` is a name, a number or a window",
+    ),
     ("@einsum C += A[i, j]", "syntax", "this is no array with its indices"),
     ("@array C = A .+ B", "dimension", "arrays of sizes 4 x 5 and 5 x 3 do not broadcast"),
     ("@array C = A < A", "type", "`<` is not defined between arrays"),

@@ -10,6 +10,8 @@ from functools import reduce
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+
 import finchlang.array as namespace
 from finchlang.algebra import OPERATORS, literal_type
 from finchlang.array.expression import (
@@ -38,12 +40,15 @@ from finchlang.syntax import (
     Assign,
     Call,
     Colon,
+    Extent,
     Group,
+    Index,
     KernelNode,
     KeywordCall,
     Literal,
     Macro,
     Node,
+    Range,
     Subscript,
     Variable,
 )
@@ -191,6 +196,8 @@ class _Elements:
         """An index of Python's: from 0, a range a slice."""
         if isinstance(node, Colon):
             return slice(None)
+        if isinstance(node, Extent):
+            node = Range(node.start, node.step, node.stop, span=node.span)
         value = self.value(node)
         is_range = isinstance(value, FinchRange)
         places = list(value) if is_range else [whole(value, "an index")]
@@ -211,12 +218,12 @@ class _Einsum(_Elements):
     def statement(self, target: Node, op: Node, value: Node) -> tuple[Expression, bool]:  # type: ignore[override]
         assert isinstance(target, Group)
         accesses = [node for node in walk(value) if isinstance(node, Access)]
-        found = [(node, operand(self.value(node.tensor))) for node in accesses]
+        self.parts = {id(node): self._part(node) for node in accesses}
         self.sizes: dict[Node, int] = {}
         wheres: dict[Node, Node] = {}
-        for access, array in found:
-            check_order(access, array)
-            for index, size in zip(access.indices, array.shape, strict=True):
+        for access in accesses:
+            array, names = self.parts[id(access)]
+            for index, size in zip(names, array.shape, strict=True):
                 if self.sizes.setdefault(index, size) != size:
                     first, name = wheres[index].span, index.name  # type: ignore[attr-defined]
                     message = f"`{name}` has size {self.sizes[index]} in "
@@ -243,12 +250,36 @@ class _Einsum(_Elements):
         return summed(self.operator(op), result, axes), False
 
     def _node(self, node: Node) -> Expression:
-        if not isinstance(node, Access):
+        names: tuple[Node, ...]
+        if isinstance(node, Index):  # the number that it is
+            found, names = as_expression(np.arange(1, self.sizes[node] + 1)), (node,)
+        elif isinstance(node, Access):
+            found, names = self.parts[id(node)]
+        else:
             return super()._node(node)
-        places = tuple([self.indices.index(index) for index in node.indices])
+        places = tuple([self.indices.index(index) for index in names])
         shape = tuple([self.sizes[index] for index in self.indices])
-        found = operand(self.value(node.tensor))
         return Spread(found, places, shape) if shape else found
+
+    def _part(self, access: Access) -> tuple[Expression, tuple[Node, ...]]:
+        """What an access reads, without the modes in which that is one coordinate, and the names of the
+        others."""
+        array = operand(self.value(access.tensor))
+        check_order(access, array)
+        ranges = [index.op if isinstance(index, Call) else index for index in access.indices]
+        if all(isinstance(index, Index) for index in ranges):
+            return array, access.indices
+        for index in ranges:
+            if isinstance(index, Extent) and any(isinstance(part, Index) for part in walk(index)):
+                message = "the ends of a window are numbers of the script"
+                raise FinchError("type", message, index.span)
+        keys = [
+            slice(None) if isinstance(index, Index) else self.index(index, size)
+            for index, size in zip(ranges, array.shape, strict=True)
+        ]
+        names = [i.args[0] if isinstance(i, Call) else i for i in access.indices]
+        kept = tuple([name for name in names if isinstance(name, Index)])
+        return getitem(Array(array), tuple(keys)).node, kept
 
     def call(self, name: str, op: Node, args: tuple[Node, ...]) -> Expression:
         return elementwise(self.operator(op), list(map(self.node, args)))

@@ -7,12 +7,14 @@ from typing import Any
 
 from finchlang.source import Span
 from finchlang.syntax import (
+    Call,
     Group,
     Literal,
     Loop,
     Macro,
     Node,
     Policy,
+    Range,
     Schedule,
     Subscript,
     Variable,
@@ -80,12 +82,23 @@ class AnnotationBuilder(KernelBuilder):
 
 
 def einsum_of(indices: tuple[Node, ...], op: Node, value: Node, span: Span | None) -> Macro:
-    """`@einsum`: its indices are the names within brackets, and no names of the script."""
-    accesses = [n for n in walk(value) if isinstance(n, Subscript)]
+    """`@einsum`: its indices are the names within brackets, and no names of the script. What is read may
+    also have numbers in their places, and windows: `A[(2:3)(i), 1]`."""
     bound: set[str] = set()
-    for index in (*indices, *(i for access in accesses for i in access.indices)):
+    for access in (n for n in walk(value) if isinstance(n, Subscript)):
+        for index in access.indices:
+            match index:
+                case Variable(name) | Call(Range(), (Variable(name),)):
+                    bound.add(name)
+                case Literal():
+                    pass
+                case _:
+                    hint = "a slice is a window of a name: `A[(2:3)(i), j]`"
+                    message = "an index of `@einsum` is a name, a number or a window"
+                    raise syntax_error(message, index.span, hint)
+    for index in indices:
         if not isinstance(index, Variable):
-            raise syntax_error("an index of `@einsum` is a name", index.span)
+            raise syntax_error("an index of the array that `@einsum` makes is a name", index.span)
         bound.add(index.name)
     names = frozenset(bound)
     kept = tuple([expression(index, names) for index in indices])
