@@ -79,7 +79,7 @@ def _cell(text: str) -> str:
 
 
 def _laws(row: Any) -> str:
-    flags = ("commutative", "associative", "idempotent", "involution")
+    flags = ("commutative", "associative", "idempotent", "right_idempotent", "involution")
     found = [flag for flag in flags if getattr(row, flag)]
     found += [
         f"identity {told}"

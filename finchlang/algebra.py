@@ -188,6 +188,7 @@ _ROWS = (
                 _OF_NOTHING,
                 *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
             ),
+            right_idempotent=name == "%",  # what `mod` of floats is may be rounded to the divisor
             undefined=divides_by_zero,
         )
         for name, build in (("%", remainder), ("mod", modulus))
@@ -207,6 +208,7 @@ _ROWS = (
             associative=True,
             commutative=True,
             idempotent=True,
+            right_idempotent=True,
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
@@ -224,6 +226,7 @@ _ROWS = (
             (2, 2),
             by_first(worse),
             idempotent=True,
+            right_idempotent=True,
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
             first_counts=True,
         )
@@ -252,6 +255,7 @@ _ROWS = (
             associative=True,
             commutative=True,
             idempotent=True,
+            right_idempotent=True,
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
@@ -309,8 +313,12 @@ _ROWS = (
     ),
     Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
-    Operator("initwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
-    Operator("overwrite", (2, 2), lambda a, b: b, idempotent=True, keeps_old=False),
+    Operator(
+        "initwrite", (2, 2), lambda a, b: b, idempotent=True, right_idempotent=True, keeps_old=False
+    ),
+    Operator(
+        "overwrite", (2, 2), lambda a, b: b, idempotent=True, right_idempotent=True, keeps_old=False
+    ),
     *(Operator(name, (1, 1), conversion(type)) for name, type in TYPES.items()),
 )
 
@@ -339,6 +347,7 @@ def _choose(z: Literal) -> Operator:
         build,
         associative=True,
         idempotent=True,
+        right_idempotent=True,
         identity=law(z.value),
         overrides=True,
     )
@@ -352,6 +361,7 @@ def _initwrite(z: Literal) -> Operator:
         (2, 2),
         lambda a, b: b,
         idempotent=True,
+        right_idempotent=True,
         identity=law(z.value, at=2),
         keeps_old=False,
     )

@@ -81,11 +81,12 @@ class Operator:
     the result.
 
     Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
-    `associative`, `commutative`; `idempotent`: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a;
-    `identity` e: f(a, e) = a and f(e, a) = a, or one of them; `annihilators`: see Law; `overrides`:
-    f(a, b) = a for every a but the identity; `repeated`: an operator for doing it n times,
-    f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)); `distributes_over`: the operators g with
-    f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument that this holds for (None: each).
+    `associative`, `commutative`; `idempotent`: f(a, ..., a) = a; `right_idempotent`, which is not the
+    same: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a; `identity` e: f(a, e) = a and f(e, a) = a,
+    or one of them; `annihilators`: see Law; `overrides`: f(a, b) = a for every a but the identity;
+    `repeated`: an operator for doing it n times, f(...f(f(x, a), a)..., a) = f(x, repeated(a, n));
+    `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
+    that this holds for (None: each).
 
     A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
     n, g(a, n(a)) = e, and by which operator d it is `undone_by`, d(a, b) = g(a, n(b)). All three name
@@ -98,6 +99,7 @@ class Operator:
     associative: bool = False
     commutative: bool = False
     idempotent: bool = False
+    right_idempotent: bool = False
     involution: bool = False
     identity: Law | None = None
     annihilators: tuple[Law, ...] = ()

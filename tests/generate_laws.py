@@ -31,7 +31,7 @@ class Known:
         return 3 if "c" in self.region else 2
 
 
-_ALL = ("commutative", "associative", "idempotent")
+_ALL = ("commutative", "associative", "idempotent", "right_idempotent")
 _GCD = "while b != 0\na, b = b, a % b\nend\nreturn abs(a)"
 
 ORDERED = (
@@ -45,16 +45,26 @@ ORDERED = (
         (*_ALL, "identity(Inf)", "annihilator(-Inf)", "distributes(max)"),
         (("a, a", "a"),),
     ),
-    Known(("a", "return a"), ("associative", "idempotent", "identity(0, 2)"), (), "a"),
-    Known(("b", "t = a\nt = b\nreturn t"), ("associative", "idempotent"), (("a, 0", "0"),), "b"),
+    Known(
+        ("a", "return a"),
+        ("associative", "idempotent", "right_idempotent", "identity(0, 2)"),
+        (),
+        "a",
+    ),
+    Known(
+        ("b", "t = a\nt = b\nreturn t"),
+        ("associative", "idempotent", "right_idempotent"),
+        (("a, 0", "0"),),
+        "b",
+    ),
     Known(
         ("a != 0 ? a : b", "if a == 0\nreturn b\nend\nreturn a"),
-        ("associative", "idempotent", "identity(0)"),
+        ("associative", "idempotent", "right_idempotent", "identity(0)"),
         (("a, 0", "a"), ("0, b", "b"), ("2, b", "2")),
     ),
     Known(
         ("max(min(a, b), min(max(a, b), c))",),
-        (),
+        ("idempotent",),
         (("a, a, b", "a"), ("a, b, a", "a"), ("a, b, b", "b")),
         "a | b | c",
     ),
@@ -123,12 +133,12 @@ BOOLS = (
     Known(("!a || b",), ("annihilator(true, 2)", "identity(true, 1)"), (("a, a", "true"),)),
     Known(
         ("a && !b", "b ? false : a"),
-        ("idempotent", "annihilator(false, 1)", "identity(false, 2)"),
+        ("right_idempotent", "annihilator(false, 1)", "identity(false, 2)"),
         (("a, a", "false"), ("a, true", "false")),
     ),
     Known(
         ("(a && b) || (c && (a || b))", "a == b ? a : c"),
-        (),
+        ("idempotent",),
         (("a, a, b", "a"), ("a, b, b", "b"), ("a, b, false", "a && b")),
         "a | b | c",
     ),

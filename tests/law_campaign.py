@@ -59,7 +59,11 @@ def law(rng: random.Random, kind: str, f: Callable[..., Any]) -> tuple[str, Side
             "@properties f associative",
             (lambda x, y, z: f(f(x, y), z), lambda x, y, z: f(x, f(y, z))),
         ),
-        ("@properties f idempotent", (lambda x, y, z: f(f(x, y), y), lambda x, y, z: f(x, y))),
+        ("@properties f idempotent", (lambda x, y, z: f(x, x), lambda x, y, z: x)),
+        (
+            "@properties f right_idempotent",
+            (lambda x, y, z: f(f(x, y), y), lambda x, y, z: f(x, y)),
+        ),
         (f"@properties f identity({shown}, {k})", (lambda x, y, z: at(x), lambda x, y, z: x)),
         (f"@properties f annihilator({shown}, {k})", (lambda x, y, z: at(x), lambda *_: value)),
         (

@@ -45,7 +45,7 @@ def test_the_better_of_two(name: str, worse: str) -> None:
 @pytest.mark.parametrize("name", ["minby", "maxby"])
 def test_laws(name: str) -> None:
     row = OPERATORS[name]
-    assert row.identity is not None and row.first_counts and row.idempotent
+    assert row.identity is not None and row.first_counts and row.right_idempotent
     for type in TYPES_OF_PAIRS:
         unit = row.identity.value(type).first
         for (a, _), (b, _), place in itertools.product(samples(type), samples(type), (1, 7)):

@@ -50,18 +50,18 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
     alone, and then of as many fills as there are."""
     row, values = operator(op_node(op)), arg.values
     assert row is not None
-    if not row.idempotent and row.repeated is None:
+    if not row.right_idempotent and row.repeated is None:
         return Reduce(op, arg, axes)
     fill, size = Constant(values.fill), _count(arg, axes)
     unit = identity_of(op, values.type)
-    if row.idempotent:
+    if row.right_idempotent:
         others = Reduce(op, _others(arg, unit), axes)
     else:  # a stored fill is counted with those that are not
         others = Reduce(op, apply("ifelse", _is_other(arg), arg, Constant(unit)), axes)
     is_dense, count = len(arg.shape) - len(axes) < 2, Number(size, Int64)
-    if row.idempotent and _is_inside(arg, axes):
+    if row.right_idempotent and _is_inside(arg, axes):
         return Reduce(op, arg, axes)  # each run of fills takes one step
-    if row.idempotent:
+    if row.right_idempotent:
         is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
         return apply("ifelse", is_full, others, apply(op, others, fill))
     fills = apply("-", count, _counted(arg, axes), is_dense=is_dense)

@@ -230,14 +230,15 @@ def _special(row: Operator, node: Call) -> Node | None:
 def _restructured(row: Operator, node: Call) -> Node | None:
     """One step that makes a nest of calls smaller, or takes an inverse outwards."""
     args = node.args
-    if not any(isinstance(a, Call) for a in args) and not (len(args) == 2 and args[0] == args[1]):
+    is_same = len(args) > 1 and all(a == args[0] for a in args)
+    if is_same and row.idempotent:
+        return typed(args[0], node)
+    if not is_same and not any(isinstance(a, Call) for a in args):
         return _inverse_of_second(row, node)
     if len(args) == 1:
         return _undone(row, node)
     if len(args) != 2:
         return None
-    if args[0] == args[1] and _is_itself_twice(row, type_of(node)):
-        return typed(args[0], node)
     for step in (
         _without_repetition,
         _cancelled,
@@ -252,17 +253,9 @@ def _restructured(row: Operator, node: Call) -> Node | None:
     return None
 
 
-def _is_itself_twice(row: Operator, type: Type | None) -> bool:
-    """Whether f(a, a) = a: where f(e, a) = a, it is f(f(e, a), a) = f(e, a)."""
-    unit = row.identity if row.idempotent else None
-    return (
-        unit is not None and unit.is_about(1) and type is not None and unit.value(type) is not None
-    )
-
-
 def _without_repetition(row: Operator, node: Call) -> Node | None:
     """f(f(a, b), b) = f(a, b), and the like."""
-    if row.idempotent and row.associative and row.commutative:
+    if row.right_idempotent and row.associative and row.commutative:
         for one, other in (node.args, node.args[::-1]):
             if isinstance(other, Call) and other.op == node.op and one in other.args:
                 return typed(other, node)

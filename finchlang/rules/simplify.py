@@ -212,7 +212,7 @@ def _settles(body: Node) -> bool:
 def counts_once(update: Assign) -> bool:
     """Whether it makes no difference how often, and when, a value is taken in."""
     row = operator(update.op)
-    return row is not None and row.idempotent and row.associative and row.commutative
+    return row is not None and row.right_idempotent and row.associative and row.commutative
 
 
 def _at_first(node: Node, index: Index, start: Expr) -> Node:
@@ -240,7 +240,7 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
     match node:
         case Assign(target, op, value):
             row = operator(op)
-            if row is not None and row.idempotent:
+            if row is not None and row.right_idempotent:
                 return node
             if row is None or row.repeated is None:
                 return None

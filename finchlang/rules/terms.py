@@ -89,7 +89,7 @@ def _sum_of(row: Operator | None) -> Operator | None:
     if group is None or row not in (group, referred(group.undone_by)):
         return None
     multiple = referred(row.repeated)
-    is_safe = row.idempotent or (
+    is_safe = row.right_idempotent or (
         multiple is not None and group.reference in multiple.distributes_over
     )
     return group if is_safe else None

@@ -133,7 +133,9 @@ def _trials(function: Operation, type: Type) -> Iterator[Trial]:
     if "associative" in laws.properties:
         yield Trial("associative", _NAMES, (f(f(x, y), z), f(x, f(y, z))))
     if "idempotent" in laws.properties:
-        yield Trial("idempotent", ("x", "y"), (f(f(x, y), y), f(x, y)))
+        yield Trial("idempotent", ("x",), (f(*(x for _ in function.parameters)), x))
+    if "right_idempotent" in laws.properties:
+        yield Trial("right idempotent", ("x", "y"), (f(f(x, y), y), f(x, y)))
     if "involution" in laws.properties:
         yield Trial("an involution", ("x",), (f(f(x)), x))
     for law, given in (

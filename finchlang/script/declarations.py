@@ -18,8 +18,12 @@ from finchlang.syntax import Call, Literal, Node, Variable
 from finchlang.types import type_of_value
 from finchlang.walk import walk
 
-#: the properties that are declared by their name alone, and of how many arguments a function has them
-PROPERTIES = {"commutative": 2, "associative": 2, "idempotent": 2, "involution": 1}
+#: the properties that are declared by their name alone, and of how few and many arguments a function
+#: has them
+PROPERTIES = {
+    **dict.fromkeys(("commutative", "associative", "right_idempotent"), (2, 2)),
+    **{"idempotent": (2, 99), "involution": (1, 1)},
+}
 #: those that take a value; those that take an operator, with how many arguments they have
 OF_VALUES = ("identity", "annihilator")
 OF_OPERATORS = {"distributes": (1, 2), "inverse": (1,)}
@@ -82,8 +86,9 @@ def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Law
     assert isinstance(name, Variable)
     count = len(known.parameters)
     if name.name in PROPERTIES and not args:
-        if count != PROPERTIES[name.name]:
-            what = f"{PROPERTIES[name.name]} argument{'s' * (PROPERTIES[name.name] > 1)}"
+        least, most = PROPERTIES[name.name]
+        if not least <= count <= most:
+            what = f"{least} argument{'s' * (least > 1)}" + " or more" * (most > least)
             raise _error(f"`{name.name}` is a property of functions of {what}", law)
         return replace(laws, properties=tuple(sorted({*laws.properties, name.name})))
     if name.name in OF_VALUES and 1 <= len(args) <= 2:
@@ -155,8 +160,8 @@ def _contradictions(laws: Laws) -> Iterator[str]:
                 yield f"that {zero.value} is an annihilator is there twice"
     if laws.inverse is not None and laws.identity is None:
         yield "an inverse needs an identity"
-    if laws.inverse is not None and "idempotent" in laws.properties:
-        yield "what is idempotent has no inverse"
+    if laws.inverse is not None and "right_idempotent" in laws.properties:
+        yield "what is right_idempotent has no inverse"
 
 
 # --------------------------------------------------------------------------------- cases and regions

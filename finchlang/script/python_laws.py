@@ -39,10 +39,11 @@ def operator(**laws: Any) -> Callable[[F], F]: ...
 def operator(function: Any = None, /, **laws: Any) -> Any:
     """Make a Python function an operator of kernels, with these laws; it stays the function that it is.
 
-    `commutative`, `associative`, `idempotent`, `involution`: True; `identity`, `annihilator`: a number,
-    or {argument from 0: number}; `distributes`, `inverse`: a function, or an operator of the language
-    by its name; `cases`: {(None, 0): lambda x: ...}, where None is any number, and a string one that
-    has a name; `iterate`: the region outside of which nothing is stored, "(x | y) & ~(x & y)".
+    `commutative`, `associative`, `idempotent`, `right_idempotent`, `involution`: True; `identity`,
+    `annihilator`: a number, or {argument from 0: number}; `distributes`, `inverse`: a function, or an
+    operator of the language by its name; `cases`: {(None, 0): lambda x: ...}, where None is any number,
+    and a string one that has a name; `iterate`: the region outside of which nothing is stored,
+    "(x | y) & ~(x & y)".
 
     Raises FinchError "type", with file and line, at Python that cannot be translated.
     """
