@@ -385,5 +385,5 @@ def yielded(names: tuple[str, ...], environment: Environment) -> Any:
 def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
     """A new kernel. Raises FinchError "type" if what is declared of a function it calls is wrong."""
     if not made.kernel.was_found:  # or its laws were tried when it was compiled
-        check_laws(made.kernel.program)
+        check_laws(made.kernel.normalized.program, made.kernel.normalized.formats)
     return made

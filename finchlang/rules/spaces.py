@@ -9,6 +9,7 @@ condition around an assignment, so that nothing is computed or stored outside of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 
 from finchlang.algebra import AND, DIFFERS, EQUAL, NOT, OR, literal_type, operator
@@ -54,26 +55,51 @@ def with_spaces(program: Node, formats: Formats) -> Node:
     return visit(program)
 
 
+@dataclass(frozen=True)
+class Operand:
+    """An argument of an operator that states its space: its `fill`, None of what has none, as a number
+    has not; whether it is that where nothing is stored (`is_filled`), as a dense one need not be; and
+    whether it is never another value (`is_constant`)."""
+
+    fill: Literal | None = None
+    is_filled: bool = False
+    is_constant: bool = False
+
+
 class Spaces:
     """The fills and the spaces of expressions over tensors of given formats."""
 
     def __init__(self, formats: Formats):
         self.formats = formats
 
-    def at_fills(self, node: Node) -> Node:
+    def at_fills(self, node: Node, is_everywhere: bool = False) -> Node:
         """An expression where none of its operands is stored: a literal, if it is the same there
-        whatever else it depends on."""
+        whatever else it depends on. `is_everywhere`: where those that are stored everywhere are their
+        fills, too."""
 
         def change(node: Node) -> Node:
-            fill = self.fill(node) if isinstance(node, Access) else None
+            fill = self.fill(node, is_everywhere) if isinstance(node, Access) else None
             return fill or node
 
         return simplify(rewrite_bottom_up(change, node))
 
-    def fill(self, access: Access) -> Literal | None:
-        """The value of an access where nothing is stored; None of what has a value everywhere."""
+    def fill(self, access: Access, is_everywhere: bool = False) -> Literal | None:
+        """The value of an access where nothing is stored; None of what has a value everywhere, unless
+        that is asked for, too."""
         level = self.formats.get(root(access.tensor) or "")
-        return level.fill if isinstance(level, Level) and has_gaps(level) else None
+        is_asked = isinstance(level, Level) and (
+            has_gaps(level) or (is_everywhere and level.order > 0)
+        )
+        return level.fill if is_asked and isinstance(level, Level) else None
+
+    def operand(self, arg: Node) -> Operand:
+        """What is known of an argument."""
+        is_constant = not any(isinstance(n, Access) for n in walk(arg))
+        for is_everywhere in (False, True):
+            fill = self.at_fills(arg, is_everywhere)
+            if isinstance(fill, Literal) and not is_missing(fill):
+                return Operand(fill, not is_everywhere, is_constant)
+        return Operand()
 
     def within_space(self, assign: Assign) -> Node:
         """An assignment in the space of its value, if the value is made by an operator that states
@@ -114,9 +140,10 @@ class Spaces:
             return self.differs(node)
         space = self._space(node)
         if space is not None:
-            return self._condition(
-                space.region, dict(zip(space.parameters, node.args, strict=True))
-            )
+            if not isinstance(self.at_fills(node), Literal):  # it has no fill outside of it
+                return _TRUE
+            names = zip(space.parameters, map(self._outside_fill, node.args), strict=True)
+            return condition(space.region, dict(names)) or _TRUE
         deciding = [arg for k, arg in enumerate(node.args) if self._decides(node, k)]
         if deciding:  # case 1, of the arguments for which it holds (case 4)
             return reduce(_both, map(self.region, deciding))
@@ -135,22 +162,13 @@ class Spaces:
             and is_value(found, whole.value, type_of(node))
         )
 
-    def _condition(self, region: Node, args: Mapping[str, Node], is_inside: bool = True) -> Node:
-        """A region of a row as a condition; under a complement the arguments must be exact, and outside
-        of one that has no fill may be everywhere."""
-        match region:
-            case Variable(name):
-                if is_inside:
-                    return self.region(args[name])
-                exact = self.differs(args[name])
-                return _FALSE if exact is _TRUE else exact
-            case Call(op, (one,)):
-                assert op == Variable("~")
-                return _negated(self._condition(one, args, not is_inside))
-            case Call(op, (a, b)):
-                parts = [self._condition(x, args, is_inside) for x in (a, b)]
-                return (_both if op == Variable("&") else _either)(*parts)
-        raise TypeError(f"{region!r} is no region")
+    def _outside_fill(self, arg: Node) -> Conditions:
+        """Under which conditions an argument is not its fill, stored or not."""
+        operand = self.operand(arg)
+        if operand.fill is None or operand.is_constant:
+            return None
+        exact = differs_from(arg, operand.fill)
+        return self.region(arg) if operand.is_filled else exact, exact
 
     def differs(self, node: Node) -> Node:
         """The condition that an expression is not its fill."""
@@ -159,11 +177,37 @@ class Spaces:
             return _TRUE
         if isinstance(node, Literal):
             return _FALSE
-        if type_of(node) == Bool:
-            return _negated(node) if fill.value else node
-        if fill.value != fill.value:  # NaN is not equal to itself
-            return Call(EQUAL, (node, node))
-        return Call(DIFFERS, (node, fill))
+        return differs_from(node, fill)
+
+
+#: a condition that holds wherever an argument is not its fill, and one that does only there; None of
+#: what has no fill
+Conditions = tuple[Node, Node] | None
+
+
+def condition(region: Node, names: Mapping[str, Conditions], is_exact: bool = False) -> Node | None:
+    """A region of a row as a condition. Under a complement the arguments must be exact. What has no fill
+    is left out of `|` and `&` (None if nothing is left), and is nowhere under a complement."""
+    match region:
+        case Variable(name):
+            own = names[name]
+            return own[is_exact] if own is not None else _FALSE if is_exact else None
+        case Call(_, (one,)):
+            inner = condition(one, names, not is_exact)
+            return inner and _negated(inner)
+        case Call(op, parts):
+            found = [p for p in (condition(x, names, is_exact) for x in parts) if p is not None]
+            return reduce(_both if op == Variable("&") else _either, found) if found else None
+    raise TypeError(f"{region!r} is no region")
+
+
+def differs_from(node: Node, fill: Literal) -> Node:
+    """The condition that an expression is not this value."""
+    if type_of(node) == Bool:
+        return _negated(node) if fill.value else node
+    if fill.value != fill.value:  # NaN is not equal to itself
+        return Call(EQUAL, (node, node))
+    return Call(DIFFERS, (node, fill))
 
 
 def _both(a: Node, b: Node) -> Node:

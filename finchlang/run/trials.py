@@ -7,20 +7,22 @@ or product of them overflows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from itertools import product
+from itertools import accumulate, product
+from operator import mul
 from typing import Any
 
 import numpy as np
 
-from finchlang.algebra import operator
+from finchlang.algebra import NOT, literal_type, operator
 from finchlang.host.fold import const
 from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
 from finchlang.operation import Laws, Operation
 from finchlang.properties import value_in
+from finchlang.rules.spaces import Conditions, Formats, Operand, Spaces, condition, differs_from
 from finchlang.run.call import one_call_at_a_time
 from finchlang.run.kernel import CallSite, KernelAtSite
 from finchlang.script.environment import OUTERMOST, Environment
@@ -38,36 +40,44 @@ from finchlang.syntax import (
     Script,
     Variable,
     While,
+    is_missing,
 )
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
-from finchlang.types import TYPES, Bool, PairType, Type, promote
-from finchlang.walk import rewrite_bottom_up, walk
+from finchlang.types import Bool, PairType, Type, promote
+from finchlang.walk import rewrite_bottom_up, substitute, walk
 
 #: how many steps of a loop a function takes in a trial, and how many apparent counterexamples that
 #: came of this are passed over
 STEPS, PASSED_OVER = 1000, 8
 #: how many values are tried where the kernel fails
 FEW = 6
+#: how many combinations of values are tried
+MOST = 2**24 + 1
 _NAMES = ("x", "y", "z")
 _NONE = 1 << 60
+_TRUE, _FALSE = Literal(True), Literal(False)
 #: how much the results of floats may differ, of the greater one
 TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A law as it is written: two sides that are equal for all `names`. `what` the function is said to
-    be."""
+    """A law as it is written: two sides that are equal for all values of `names`, which have these
+    types, for which `where` holds. `what` the function is said to be; `near` are values about which
+    it may not be so."""
 
     what: str
-    names: tuple[str, ...]
+    names: Mapping[str, Type]
     sides: tuple[Node, Node]
+    where: Node = _TRUE
+    near: tuple[Any, ...] = ()
 
 
-def check_laws(program: Node) -> None:
+def check_laws(program: Node, formats: Formats) -> None:
     """Raise FinchError "type", with a counterexample, for a function in a program of known types whose
-    laws are wrong for the types that it is called with."""
+    laws are wrong for the types that it is called with, or whose region is for the fills."""
+    spaces = Spaces(formats)
     for node in walk(program):
         match node:
             case Call(Operation() as function, args):
@@ -76,25 +86,36 @@ def check_laws(program: Node) -> None:
                 operands = (target, value)
             case _:
                 continue
-        types = [t for t in map(type_of, operands) if t is not None]
+        types = tuple(t for t in map(type_of, operands) if t is not None)
         if function.laws == Laws() or len(types) < len(operands):
             continue
-        type = reduce(promote, types)
         # in a kernel it may have another name, which nobody wrote
         name = function.span.text if function.span is not None else function.name
-        message = _fault(replace(function, name=name, span=None), type)
+        states = function.laws.region is not None and isinstance(node, Call)
+        fill = spaces.at_fills(node) if states else None
+        known = tuple(map(spaces.operand, operands)) if isinstance(fill, Literal) else ()
+        message = _fault(replace(function, name=name, span=None), types, known, fill)
         if message is not None:
             hint = f"correct what is declared of `{name}`"
             raise FinchError("type", message, node.span, hint)
 
 
 @lru_cache(maxsize=1024)
-def _fault(function: Operation, type: Type) -> str | None:
-    """What is wrong with the laws of a function for operands of a type."""
-    if isinstance(type, PairType):
+def _fault(
+    function: Operation,
+    types: tuple[Type, ...],
+    operands: tuple[Operand, ...],
+    fill: Node | None,
+) -> str | None:
+    """What is wrong with the laws of a function for operands of such types, and such fills, at which it
+    is `fill`, if that is a literal."""
+    if any(isinstance(type, PairType) for type in types):
         return None
-    for trial in _trials(function, type):
-        found = _counterexample(trial, type)
+    trials = [*_trials(function, types)]
+    if isinstance(fill, Literal) and not is_missing(fill):
+        trials.append(_outside(function, types, operands, fill))
+    for trial in trials:
+        found = _counterexample(trial)
         if found is not None:
             values, *results = found
             given = [f"{n} = {_shown(v)}" for n, v in zip(trial.names, values, strict=True)]
@@ -104,9 +125,8 @@ def _fault(function: Operation, type: Type) -> str | None:
                 if not isinstance(side, Literal)
             ]
             where = f"with {', '.join(given)}, " if given else ""
-            return (
-                f"`{function.name}` is not {trial.what} for {type}: {where}{', but '.join(sides)}"
-            )
+            of = " and ".join(dict.fromkeys(map(str, types)))
+            return f"`{function.name}` is not {trial.what} for {of}: {where}{', but '.join(sides)}"
     return None
 
 
@@ -121,56 +141,91 @@ def _untyped(node: Node) -> Node:
 # -------------------------------------------------------------------------------------------- laws
 
 
-def _trials(function: Operation, type: Type) -> Iterator[Trial]:
+def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
+    """What is declared of a function, but for its region. What exchanges arguments is tried for the type
+    that they promote to, the rest for the types that they have."""
     laws, x, y, z = function.laws, *map(Variable, _NAMES)
-    plain = replace(function, laws=Laws())
+    plain, type = replace(function, laws=Laws()), reduce(promote, types)
 
     def f(*args: Node) -> Node:
         return Call(plain, args)
 
+    def trial(what: str, count: int, *sides: Node) -> Trial:
+        return Trial(what, dict.fromkeys(_NAMES[:count], type), sides)  # type: ignore[arg-type]
+
     if "commutative" in laws.properties:
-        yield Trial("commutative", ("x", "y"), (f(x, y), f(y, x)))
+        yield trial("commutative", 2, f(x, y), f(y, x))
     if "associative" in laws.properties:
-        yield Trial("associative", _NAMES, (f(f(x, y), z), f(x, f(y, z))))
+        yield trial("associative", 3, f(f(x, y), z), f(x, f(y, z)))
     if "idempotent" in laws.properties:
-        yield Trial("idempotent", ("x",), (f(*(x for _ in function.parameters)), x))
+        yield trial("idempotent", 1, f(*(x for _ in types)), x)
     if "right_idempotent" in laws.properties:
-        yield Trial("right idempotent", ("x", "y"), (f(f(x, y), y), f(x, y)))
+        yield trial("right idempotent", 2, f(f(x, y), y), f(x, y))
     if "involution" in laws.properties:
-        yield Trial("an involution", ("x",), (f(f(x)), x))
+        yield trial("an involution", 1, f(f(x)), x)
     for law, given in (
         ("identity", laws.identity),
         *(("annihilator", a) for a in laws.annihilators),
     ):
-        value = given and _in(type, given[0])
-        if given is None or value is None:
-            continue
-        for k in range(len(function.parameters)):
-            if given[1] not in (None, k + 1):
+        for k, own in enumerate(types):
+            value = given and _in(own, given[0])
+            if given is None or value is None or given[1] not in (None, k + 1):
                 continue
-            names = [*_many(len(function.parameters) - 1)]
-            args = [*map(Variable, names[:k]), value, *map(Variable, names[k:])]
+            names = dict(zip(_many(len(types) - 1), (*types[:k], *types[k + 1 :]), strict=True))
+            args = [*map(Variable, names)]
             what = f"a function with the {law} {pretty(given[0])} as argument {k + 1}"
-            yield Trial(what, tuple(names), (f(*args), value if law == "annihilator" else x))
+            sides = f(*args[:k], value, *args[k:]), value if law == "annihilator" else x
+            yield Trial(what, names, sides)
     if laws.inverse is not None and laws.identity is not None:
         unit = _in(type, laws.identity[0])
         if unit is not None:
-            what = f"undone by `{_name(laws.inverse)}`"
-            yield Trial(what, ("x",), (f(x, Call(laws.inverse, (x,))), unit))
+            yield trial(
+                f"undone by `{_name(laws.inverse)}`", 1, f(x, Call(laws.inverse, (x,))), unit
+            )
     for g, at in laws.distributes:
         what, sum = f"distributive over `{_name(g)}`", Call(g, (y, z))
         if at in (None, 2):
-            yield Trial(what, _NAMES, (f(x, sum), Call(g, (f(x, y), f(x, z)))))
+            yield trial(what, 3, f(x, sum), Call(g, (f(x, y), f(x, z))))
         if at in (None, 1):
-            yield Trial(what, _NAMES, (f(sum, x), Call(g, (f(y, x), f(z, x)))))
+            yield trial(what, 3, f(sum, x), Call(g, (f(y, x), f(z, x))))
     for case in laws.cases:
-        patterns = [_in(type, p) if isinstance(p, Literal) else p for p in case.patterns]
-        names = list(dict.fromkeys(p.name for p in patterns if isinstance(p, Variable)))
+        pairs = [*zip(case.patterns, types, strict=True)]
+        patterns = [_in(type, p) if isinstance(p, Literal) else p for p, type in pairs]
+        names = {p.name: type for p, type in pairs[::-1] if isinstance(p, Variable)}
         known = [p for p in patterns if p is not None]
         if len(known) == len(patterns):
             shown = ", ".join(map(pretty, case.patterns))
-            result = Call(case.result, tuple(map(Variable, names)))
-            yield Trial(f"what its case ({shown}) says", tuple(names), (f(*known), result))
+            bound = dict.fromkeys(p.name for p in case.patterns if isinstance(p, Variable))
+            result = Call(case.result, tuple(map(Variable, bound)))
+            yield Trial(f"what its case ({shown}) says", names, (f(*known), result))
+
+
+def _outside(
+    function: Operation, types: tuple[Type, ...], operands: tuple[Operand, ...], fill: Literal
+) -> Trial:
+    """That outside of its region a function gives the result's fill (SparseArray'21 section 5.1)."""
+    assert function.laws.region is not None
+    parameters, region = function.laws.region
+    plain, args = replace(function, laws=Laws()), [*map(Variable, _many(len(types)))]
+    differing: dict[str, Conditions] = {}
+    given: list[Node] = []
+    for arg, type, operand in zip(args, types, operands, strict=True):
+        differing[arg.name] = None
+        if operand.fill is not None and not operand.is_constant:
+            exact = differs_from(replace(arg, type=type), operand.fill)
+            differing[arg.name] = exact, exact
+        given.append(operand.fill if operand.is_constant and operand.fill else arg)
+    named: Node = substitute(region, dict(zip(parameters, args, strict=True)))
+    inside = condition(named, differing)
+    fills = tuple(o.fill for o in operands if o.fill is not None)
+    is_filled = all(o.is_filled for o in operands)
+    return Trial(
+        f"the result's fill outside of `{pretty(named)}`",
+        {a.name: t for a, t in zip(args, types, strict=True) if a in given},
+        (Call(plain, tuple(given)), Call(plain, fills) if is_filled else fill),
+        _FALSE if inside is None else Call(NOT, (inside,)),
+        tuple(f.value for f in fills),
+    )
 
 
 def _many(count: int) -> Iterator[str]:
@@ -190,54 +245,61 @@ def _in(type: Type, literal: Literal) -> Literal | None:
 # ------------------------------------------------------------------------------------------ trials
 
 
-def samples(type: Type) -> np.ndarray:
-    """The values that each variable is given."""
+def samples(type: Type, near: tuple[Any, ...] = ()) -> np.ndarray:
+    """The values that each variable is given, the simplest first; some are `near` these numbers."""
     if type == Bool:
         return np.array([False, True])
     if type.bits == 8:
-        return np.arange(type.lowest, type.highest + 1, dtype=type.dtype)
-    source = np.random.default_rng(0)
-    few = [0, 1, 2, 3, 5, 12] if type.kind == "uint" else [0, 1, -1, 2, -2, 3, 5, -15]
-    more = source.integers(0 if type.kind == "uint" else -100, 101, size=24)
-    found = np.unique(np.concatenate([few, more]))
-    if type.is_float:
-        found = np.concatenate([found, source.standard_normal(12) * 10])
-    found = found.astype(type.dtype)
-    return found[np.argsort(np.abs(found), kind="stable")]  # the simplest counterexample first
+        found = np.arange(type.lowest, type.highest + 1)
+    else:
+        source = np.random.default_rng(0)
+        few = [0, 1, 2, 3, 5, 12] if type.kind == "uint" else [0, 1, -1, 2, -2, 3, 5, -15]
+        more = source.integers(0 if type.kind == "uint" else -100, 101, size=24)
+        found = np.concatenate([few, more])
+        if type.is_float:
+            found = np.concatenate([found, source.standard_normal(12) * 10])
+        about = [n + step for n in near for step in (0, 1, -1)]
+        found = np.unique([*found, *(v for v in about if value_in(v, type) == v)])
+    return found[np.lexsort((found < 0, np.abs(found)))].astype(type.dtype)
 
 
 #: operands for which the sides of a law differ, and what they are
 Found = tuple[list[Any], Any, Any]
 
 
-def _counterexample(trial: Trial, type: Type) -> Found | None:
+def _counterexample(trial: Trial) -> Found | None:
     count, start = len(trial.names), 0
-    values = samples(type)
+    most = int(MOST ** (1 / max(count, 1)))
+    values = [samples(type, trial.near)[:most] for type in trial.names.values()]
     try:
         search = _Search(trial, values)
         for _ in range(PASSED_OVER):
             code = search.first(start)
             if code == _NONE:
                 return None
-            found = [values[code // len(values) ** k % len(values)].item() for k in range(count)]
-            differing = _differing(trial, type, found)
+            start, found = code + 1, []
+            for each in values:
+                code, at = divmod(code, len(each))
+                found.append(each[at].item())
+            differing = _differing(trial, found)
             if differing is not None:
                 return differing
-            start = code + 1
     except FinchError as error:
         if error.kind in ("interrupted", "resource"):
             raise
     # for some operands it has no result: those that are left, one by one
-    few = [value.item() for value in values[np.argsort(np.abs(values), kind="stable")][:FEW]]
-    each = (_differing(trial, type, list(found)) for found in product(few, repeat=count))
-    return next((found for found in each if found is not None), None)
+    few = [[value.item() for value in each[:FEW]] for each in values]
+    found_each = (_differing(trial, list(found)) for found in product(*few))
+    return next((found for found in found_each if found is not None), None)
 
 
-def _differing(trial: Trial, type: Type, values: list[Any]) -> Found | None:
-    given = {n: const(v, type) for n, v in zip(trial.names, values, strict=True)}
+def _differing(trial: Trial, values: list[Any]) -> Found | None:
+    given = {n: const(v, t) for (n, t), v in zip(trial.names.items(), values, strict=True)}
     try:
-        one, other = (_value(side, given) for side in trial.sides)
+        is_meant, one, other = (_value(side, given) for side in (trial.where, *trial.sides))
     except FinchError:
+        return None
+    if is_meant is None or not is_meant.value:
         return None
     if one is None or other is None or _is_equal(one, other):
         return None
@@ -247,8 +309,8 @@ def _differing(trial: Trial, type: Type, values: list[Any]) -> Found | None:
 def _value(side: Node, given: dict[str, Const]) -> Const | None:
     """The value of a side; None if there is none, or after too many steps."""
     match side:
-        case Literal(value, type):
-            return const(value, TYPES[type or ""])
+        case Literal(value) if (type := literal_type(side)) is not None:
+            return const(value, type)
         case Variable(name):
             return given[name]
         case Call(op, args):
@@ -268,28 +330,30 @@ def _is_equal(one: Const, other: Const) -> bool:
 class _Search:
     """The kernel that looks for operands for which the sides of a law differ."""
 
-    def __init__(self, trial: Trial, values: np.ndarray):
+    def __init__(self, trial: Trial, values: list[np.ndarray]):
         self.functions: dict[Node, str] = {}
         one, other = (pretty(rewrite_bottom_up(self._by_name, side)) for side in trial.sides)
         indices = [f"i{k}" for k in range(len(trial.names))]
-        names = [f"{n} = values[{i}]" for n, i in zip(trial.names, indices, strict=True)]
-        code = " + ".join(f"({i} - 1) * {len(values) ** k}" for k, i in enumerate(indices))
+        names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
+        steps = accumulate(map(len, values), mul, initial=1)
+        code = " + ".join(f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False))
         differ = f"one != other && abs(one - other) > {TOLERANCE} * max(abs(one), abs(other), 1)"
         names = [*names, f"one = {one}", f"other = {other}", f"code = {code or 0}"]
         loops = ", ".join(f"{i} = _" for i in ("o", *reversed(indices)))
-        if not np.issubdtype(values.dtype, np.floating):
+        if not any(type.is_float for type in trial.names.values()):
             differ = "one != other"
         opened = "\n".join(f"let {name}" for name in names)
         closed = "end\n" * len(names)
         text = (
-            f"@finch for {loops}\n{opened}\nif code >= start && {differ}\n"
+            f"@finch for {loops}\n{opened}\nif code >= start && ({pretty(trial.where)}) && {differ}\n"
             f"first[o] <<min>>= code\nend\n{closed}end"
         )
         node = parse_script(text, "<laws>").statements[0]
         assert isinstance(node, KernelNode)
         self.first_found = np.zeros(1, np.int64)
         rows = {name: operator(_limited(function)) for function, name in self.functions.items()}
-        bound = {"values": values, "first": self.first_found, "start": 0, **rows}
+        arrays = {f"values{k}": each for k, each in enumerate(values)}
+        bound = {**arrays, "first": self.first_found, "start": 0, **rows}
         self.environment = Environment(OUTERMOST, None, bound)
         self.site = CallSite(node, "all", True)
         self.found: KernelAtSite | None = None
