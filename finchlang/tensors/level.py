@@ -212,8 +212,7 @@ class Level:
         return False
 
     def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
-        """Make the fibers from position `at` on, one for each of `source`, with what that holds. None
-        of them is assembled before, or each is and empty; nor is there anything behind them."""
+        """Make the fibers from `at` on, one for each of `source`; those that are there are empty."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
