@@ -20,7 +20,7 @@ LIMIT = 128 << 20
 
 
 class DiskCache:
-    """A directory of files, each named by its key and protected by a checksum.
+    """A directory of files, each named by its key and protected by a checksum of that and its content.
 
     Object code is kept here, and is run: a directory or file that is not ours, or that others may
     write, is not used. The directory is opened and looked at each time, and what is in it is reached
@@ -38,7 +38,7 @@ class DiskCache:
         with contextlib.suppress(OSError), self._opened() as folder:
             content = _read(folder, key)
             kept = content[len(_MAGIC) + _DIGEST :]
-            if content == _seal(kept):
+            if content == _seal(key, kept):
                 os.utime(key, dir_fd=folder)  # recently used
                 return kept
         return None
@@ -49,7 +49,7 @@ class DiskCache:
         with contextlib.suppress(OSError):
             _make_directory(self.directory)
             with self._opened() as folder:
-                _write(folder, key, _seal(content))
+                _write(folder, key, _seal(key, content))
                 self._prune(folder, len(content))
 
     @contextlib.contextmanager
@@ -84,8 +84,9 @@ class DiskCache:
         self._room = (self.limit - total) // 2
 
 
-def _seal(content: bytes) -> bytes:
-    return _MAGIC + hashlib.sha256(content).digest() + content
+def _seal(key: str, content: bytes) -> bytes:
+    """A file that is renamed, or takes the place of another, is no longer sealed."""
+    return _MAGIC + hashlib.sha256(key.encode() + b"\n" + content).digest() + content
 
 
 def _check(found: os.stat_result) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types as lsp
@@ -25,6 +25,9 @@ from .outline import Binding, Outline
 
 #: how long no key is pressed before a text is looked at, and how long that may take, in seconds
 PAUSE, ENOUGH = 0.2, 10.0
+#: the bytes of a message that is read
+LARGEST = 1 << 27
+_LENGTH = re.compile(rb"Content-Length: (\d+)\r\n$")
 #: what is said of a text that takes longer
 TOO_LONG = {
     "kind": "resource",
@@ -270,6 +273,23 @@ def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
     return [lsp.TextEdit(range_of(document, 0, len(document.source)), done)]
 
 
+class Messages:
+    """What an editor sends. A message that is said to be larger than LARGEST is passed over, up to the
+    header of the next: nothing makes room for it, or waits for its end."""
+
+    def __init__(self, stream: BinaryIO):
+        self.stream = stream
+        self.read, self.close = stream.read, stream.close
+
+    def readline(self) -> bytes:
+        line = self.stream.readline(LARGEST)
+        header = _LENGTH.search(line)  # it may stand at the end of what is passed over
+        if header is None:
+            return line
+        is_too_large = len(header[1]) > 18 or int(header[1]) > LARGEST
+        return b"Content-Length: -\r\n" if is_too_large else header[0]
+
+
 def serve() -> None:
     """Answer on standard input and output until the editor leaves."""
     server = Server()
@@ -317,9 +337,9 @@ def serve() -> None:
         return formatting(server, params.text_document.uri)
 
     # streams of its own, which it closes; what anything else prints goes where errors go
-    own = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    own, out = Messages(os.fdopen(os.dup(0), "rb")), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
-        server.start_io(*own)
+        server.start_io(own, out)  # type: ignore[arg-type]
     finally:
         server.glances.stop()

@@ -99,6 +99,15 @@ def test_ways_of_writing(text: str, done: str | None) -> None:
     assert done is None or found == done
 
 
+def test_what_is_too_deep_to_be_run_is_formatted() -> None:
+    """A sum of 20,000 terms, which nests as deep, and one that is wrong at its end."""
+    terms = [f"x[{k}]" for k in range(20_000)]
+    assert formatted("y=" + "+ ".join(terms)) == "y = " + " + ".join(terms) + "\n"
+    with pytest.raises(FinchError) as caught:
+        formatted("y=" + "+ ".join(terms) + " +")
+    assert caught.value.kind == "syntax"
+
+
 def test_the_command(tmp_path: Path, capsys, monkeypatch) -> None:
     good, bad, wrong = (tmp_path / f"{name}.finch" for name in ("good", "bad", "wrong"))
     good.write_text("x = 1\n")

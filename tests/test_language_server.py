@@ -176,6 +176,15 @@ def test_an_editor(client: Client) -> None:
     assert edit["newText"] == "x = 1\nwhile true\n    x += 1 end  # for ever\n"
 
 
+@pytest.mark.parametrize("length", ["99999999999", "9" * 30, "9" * 5000])
+def test_a_message_of_any_length_is_survived(client: Client, length: str) -> None:
+    sent = client.process.stdin
+    assert sent is not None
+    sent.write(b"Content-Length: " + length.encode() + b"\r\n\r\n{}")
+    client.open("x = 1 +* 2")
+    assert client.faults()
+
+
 def test_what_a_loop_would_have_made_is_not_judged() -> None:
     text = "x = [1]\nfor k = 1:3\n    x = vcat(x, x)\nend\ny = x[8]\n@assert y == 1\nz = nosuch\n"
     found = look_at(text, "t")

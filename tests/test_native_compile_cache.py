@@ -40,7 +40,7 @@ SPMV = """
 end
 """
 #: what stands before the text of an entry
-HEAD = len(_seal(b""))
+HEAD = len(_seal("", b""))
 GATHER = "@finch for i = _; y[i] = x[I[i]] end"
 
 
@@ -209,14 +209,22 @@ def test_other_types_formats_and_rules_are_other_kernels(work: Work) -> None:
 # --------------------------------------------------------------------------- what goes wrong on disk
 
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda content: b"",
-    "cut off": lambda content: content[:-3],
-    "longer": lambda content: content + b" ",
-    "another text": lambda content: _seal(b"no entry"),
-    "no object": lambda content: _seal(b"[1, 2]"),
-    "other fields": lambda content: _seal(b'{"tensors": {}, "object": ""}'),
-    "an unknown type": lambda content: _seal(content[HEAD:].replace(b'"Float64"', b'"Float65"')),
+def sealed(content: bytes) -> Callable[[str, bytes], bytes]:
+    return lambda key, _: _seal(key, content)
+
+
+#: what becomes of an entry of some key
+DAMAGES: dict[str, Callable[[str, bytes], bytes]] = {
+    "empty": lambda key, content: b"",
+    "cut off": lambda key, content: content[:-3],
+    "longer": lambda key, content: content + b" ",
+    "another text": sealed(b"no entry"),
+    "no object": sealed(b"[1, 2]"),
+    "other fields": sealed(b'{"tensors": {}, "object": ""}'),
+    "an unknown type": lambda key, content: _seal(
+        key, content[HEAD:].replace(b'"Float64"', b'"Float65"')
+    ),
+    "of another kernel": lambda key, content: _seal(key[::-1], content[HEAD:]),
 }
 
 
@@ -224,10 +232,23 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_a_damaged_entry_is_a_miss_and_is_replaced(damage: str, work: Work, tmp_path: Path) -> None:
     spmv()
     [entry] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
-    entry.write_bytes(DAMAGES[damage](entry.read_bytes()))
+    entry.write_bytes(DAMAGES[damage](entry.name, entry.read_bytes()))
     work.take()
     assert spmv() == [7, 9] and work.take() == {"normalised", "staged"}
     assert spmv() == [7, 9] and work.take() == set()
+
+
+def test_entries_in_the_places_of_others_are_misses(work: Work, tmp_path: Path) -> None:
+    """Files that were renamed or restored by hand: two programs' entries and object code."""
+    other = SPMV.replace("*", "+")
+    kernels = {SPMV: spmv(), other: spmv(other)}
+    paths = files(tmp_path)
+    contents = [path.read_bytes() for path in paths]
+    for turn in range(1, len(paths)):
+        for path, content in zip(paths, contents[turn:] + contents[:turn], strict=True):
+            path.write_bytes(content)
+        for text, found in kernels.items():
+            assert spmv(text) == found
 
 
 def test_without_the_object_code_an_entry_is_a_miss(work: Work, tmp_path: Path) -> None:

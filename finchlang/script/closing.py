@@ -43,7 +43,7 @@ from finchlang.syntax import (
 from finchlang.text.foreign import explained
 from finchlang.types import PairType, Type, type_of_value
 from finchlang.walk import replace
-from finchlang.ways import NEXT, arms, as_expression, flat, ways
+from finchlang.ways import NEXT, RETURN, arms, as_expression, flat, ways
 
 #: what a name of the script was bound to when a function was closed: where, its name, and the value
 Use = tuple[dict[str, Any], str, Any]
@@ -156,6 +156,8 @@ class _Closing:
         body = definition.body
         if isinstance(body, Script):
             body = self.block(body, names, is_last=True)
+            if RETURN not in ways(body):  # it never ends
+                raise self.without_value(definition.span)
             found = None if self.local else as_expression(body)
             body = body if found is None else found
         else:
