@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import finchlang.array as fa
 from finchlang import Session, Tensor
@@ -59,3 +60,37 @@ def test_variances_of_lines_without_a_fill(fill: float) -> None:
     x = fa.asarray(array, fill_value=fill)
     for axis in (0, 1):
         np.testing.assert_allclose(fa.todense(fa.var(x, axis=axis)), array.var(axis))
+
+
+def _of_ints(matrix: Any) -> None:
+    matrix.data = matrix.data.astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    "operand, change",
+    [
+        (np.arange(6.0).reshape(2, 3), lambda x: setattr(x, "shape", (3, 2))),
+        (np.arange(6.0).reshape(2, 3), lambda x: setattr(x, "shape", (6,))),
+        (np.arange(6.0), lambda x: x.resize((4,), refcheck=False)),
+        (scipy.sparse.csr_array(np.eye(3)), lambda x: x.resize((2, 2))),
+        (scipy.sparse.csr_array(np.eye(3)), _of_ints),
+        (Tensor("SparseList(Element(0.0))", 2), lambda x: _copied(np.ones(3), x)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_operands_that_change_under_an_expression_are_refused(operand: Any, change: Any) -> None:
+    doubled = fa.asarray(operand) * 2
+    expressions = doubled, fa.sum(doubled), fa.asarray(operand)
+    for expression in expressions:
+        fa.compute(expression)
+    change(operand)
+    for expression in expressions:
+        with pytest.raises(ValueError, match=r"an operand was an array of .* now"):
+            fa.compute(expression)
+    fa.compute(fa.asarray(operand) * 2)
+
+
+def _copied(source: Any, target: Any) -> None:
+    session = Session()
+    session["x"], session["y"] = source, target
+    session.run("@finch begin y .= 0; for i = _ y[i] = x[i] end end")

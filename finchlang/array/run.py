@@ -79,10 +79,11 @@ def _add(
     if number is not None:
         return number
     part = node.static
-    if type(node) is Leaf:
-        entry: Any = part, id(node.value)
-    elif type(node) is Refilled:
-        entry = part, id(node.source)
+    if isinstance(node, Leaf):
+        operand = node.source if type(node) is Refilled else node.value
+        if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
+            raise _changed(node, operand)
+        entry: Any = part, id(operand)
     else:
         part = part, tuple([_add(arg, nodes, key, numbers, entries) for arg in node.args])
         entry = part, id(node) if node.numbers else node.shape
@@ -93,6 +94,11 @@ def _add(
         key.append(part)
     numbers[id(node)] = number
     return number
+
+
+def _changed(node: Leaf, operand: Any) -> ValueError:
+    was, now = f"{node.values.type.dtype} {node.shape}", f"{operand.dtype} {operand.shape}"
+    return ValueError(f"an operand was an array of {was} when it was used, and is one of {now} now")
 
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
