@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import signal
+from collections.abc import Callable
+from threading import Timer
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from in_child import in_child
 
 from finchlang import FinchError, Scalar, Session, Tensor
 
@@ -251,3 +255,45 @@ def test_indices_of_two_widths_that_are_out_of_order() -> None:
     session["A"], session["x"], session["y"] = A, np.ones(3), np.zeros(3)
     session.run(MULTIPLY)
     assert np.allclose(session["y"], expected.sum(axis=1))
+
+
+#: operands of which many loops are staged for minutes
+FORMATS = [
+    "SparseBlockList(SparseRunList({}))",
+    "SparseBand(RunList({}))",
+    "RunList(SparseList({}))",
+]
+SLOW = "for j = _, i = _ y[i] += A[i, j] + B[i, j] + C[i, j] end;" * 300
+
+
+class OutOfTime(Exception):
+    """What a time limit raises."""
+
+
+def _out_of_time(*_: object) -> None:
+    raise OutOfTime
+
+
+@pytest.mark.parametrize("engine", ["native", "interpret", "residual"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGALRM])
+def test_a_kernel_that_takes_long_to_stage_is_stopped(engine: str, number: int) -> None:
+    """By Ctrl-C, and by a limit of the user's; the session is as before."""
+
+    def work(report: Callable[[str], None]) -> None:
+        signal.signal(signal.SIGALRM, _out_of_time)
+        session = Session(engine=engine)
+        for name, format in zip("ABC", FORMATS, strict=True):
+            session[name] = Tensor(format.format("Element(0.0)"), np.eye(3))
+        session["y"] = y = np.full(3, 7.0)
+        asking = Timer(1.0, os.kill, (os.getpid(), number))
+        asking.start()
+        with pytest.raises((FinchError, OutOfTime)) as caught:
+            session.run(f"@finch begin y .= 0; {SLOW} end")
+        if number == signal.SIGINT:
+            assert caught.value.kind == "interrupted"  # type: ignore[union-attr]
+        assert session["y"] is y and y.tolist() == [7, 7, 7]
+        session.run("@finch begin y .= 0; for j = _, i = _ y[i] += A[i, j] + B[i, j] end end")
+        assert y.tolist() == [2, 2, 2]
+
+    ended = in_child(work)
+    assert ended, ended
