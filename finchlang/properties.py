@@ -149,7 +149,7 @@ def _type_of_result(build: Build, *types: Type) -> Type:
 
 def fields_of(function: Operation) -> dict[str, Any]:
     """What is declared of a function as fields of its row."""
-    laws = function.laws
+    laws = function.laws.known
     found: dict[str, Any] = dict.fromkeys(laws.properties, True)
     found["annihilators"] = tuple(_of_literal(*given) for given in laws.annihilators)
     if laws.identity is not None:

@@ -37,7 +37,7 @@ from finchlang.run.trials import check_laws
 from finchlang.script.bindings import check_name, check_values, from_python, without_size
 from finchlang.script.callables import FinchFunction
 from finchlang.script.check import Checker
-from finchlang.script.closing import denoted
+from finchlang.script.closing import denoted, operation
 from finchlang.script.environment import Environment, Scope
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.paths import read_script
@@ -341,7 +341,8 @@ class Session:
         named = dict(zip(site.variables, arguments, strict=True))
         bound = {name: a[VALUE] for name, a in named.items() if a is not None}
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        operations = site.operations(formats)
+        named_so = site.operations(formats)  # here nothing is known of what they are called with
+        operations = {n: operation(environment.get(n)) or found for n, found in named_so.items()}
         functions = denoted(self._evaluator.apply, map(environment.get, operations))
         node = with_operations(masked(site.node, bound), operations)
         node = with_inferred(node, site.fills(formats))

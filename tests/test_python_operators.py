@@ -333,3 +333,25 @@ def test_truth_values_of_numpy_are_numbers_of_kernels(engine: str) -> None:
     session["p"], session["y"] = np.bool_(True), np.zeros(2)
     session.run("@finch for i = _; y[i] = p ? 1.0 : 2.0 end")
     assert session["y"].tolist() == [1, 1]
+
+
+def test_laws_over_a_range_of_decorated_functions() -> None:
+    def least(x, y):
+        return x if x < y else y
+
+    laws = {"x >= 0": {"annihilator": 0}, "0 <= x <= 1": {"idempotent": True}}
+    least = finchlang.operator(commutative=True, where=laws)(least)
+    session = Session()
+    session["f"] = least
+    for low, stored in ((2.0, 1), (-2.0, 3)):
+        for name, values in (("A", [0, 3.0, 0, 5]), ("B", [low, 3, 0, 0])):
+            session[name] = Tensor.from_numpy(np.array(values), "SparseList(Element(0.0))")
+        session.run("C = Tensor(SparseList(Element(0.0)), 4)")
+        session.run("@finch begin C .= 0; for i = _; C[i] = f(A[i], B[i]); end end")
+        assert session["C"].to_numpy().tolist() == [min(low, 0), 3, 0, 0]
+        assert session["C"].countstored() == stored
+    session["f"] = finchlang.operator(where={"x >= -1": {"annihilator": 0}})(lambda x, y: min(x, y))
+    with pytest.raises(FinchError, match="annihilator 0 as argument 1 where x >= -1"):
+        session.run("@finch begin C .= 0; for i = _; C[i] = f(A[i], B[i]); end end")
+    with pytest.raises(FinchError, match="a range compares"):
+        finchlang.operator(where={"x + 1": {"annihilator": 0}})(least)

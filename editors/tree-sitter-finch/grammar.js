@@ -127,7 +127,7 @@ module.exports = grammar({
           seq(T("ASSERT"), $._expression, optional($.string)),
           seq(T("WORKSPACE"), $.identifier, repeat1($.setting)),
           seq(T("SCHEDULE"), $.call, repeat(seq(",", $.call))),
-          seq(T("PROPERTIES"), $.identifier, repeat1($.law)),
+          seq(T("PROPERTIES"), $.identifier, repeat1($.law), optional(seq(alias("where", $.where), field("range", $._expression)))),
           seq(choice(T("CASE"), T("ITERATE")), $.assignment),
           seq(T("FINCH"), choice($._statement, $.block)),
           seq(choice(T("TIME"), T("ELAPSED"), T("SHOW"), T("ARRAY")), $._statement),
@@ -138,7 +138,7 @@ module.exports = grammar({
           seq(choice(T("DECLARE"), T("FREEZE"), T("THAW")), $._expression),
         ),
       ),
-    law: ($) => seq(field("name", $.identifier), optional($.arguments)),
+    law: ($) => seq(field("name", $.identifier), optional(choice($.arguments, seq(T("EQ"), $._expression)))),
     setting: ($) => seq(field("name", $.identifier), T("EQ"), field("value", choice($.identifier, $.number))),
     // `@finch (a[] = 1; b[] = 2)`
     block: ($) => seq("(", choice(alias($._single, $.assignment), $._block_form), repeat(seq(";", $._statement)), optional(";"), ")"),

@@ -45,6 +45,7 @@ from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signat
 from finchlang.run.resolved import (
     apart,
     functions_called,
+    in_ranges,
     inferred_fills,
     inferring,
     masked,
@@ -325,7 +326,8 @@ class CallSite:
         for name, node in self.called.items():
             value = environment.owner(name).values.get(name)
             try:
-                formats.append(None if value is None else operation(value))
+                function = None if value is None else operation(value)
+                formats.append(in_ranges(function, self.node.program, self._names, found))
             except FinchError as error:
                 raise error.at(node.span) from None
         for tensor, fill in self.fills(formats).items():

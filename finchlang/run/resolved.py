@@ -3,13 +3,13 @@ fills that `A .= _` leaves to be found."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from finchlang.normalize import Context, Format, stages
-from finchlang.normalize.context import RESERVED, WORDS
+from finchlang.normalize.context import RESERVED, WORDS, root
 from finchlang.normalize.shape_operators import operators_in
-from finchlang.operation import Operation
+from finchlang.operation import Operation, Ranged
 from finchlang.rules.spaces import has_gaps, inferred_fill
 from finchlang.run.arguments import (
     ARRAYS,
@@ -46,6 +46,7 @@ from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.types import PairType
 from finchlang.walk import replace, rewrite_bottom_up, substitute, walk
 
 
@@ -130,9 +131,67 @@ def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelN
         if not isinstance(node, (Call, Assign)) or not isinstance(node.op, Variable):
             return node
         found = operations.get(node.op.name)
+        if isinstance(found, Operation) and found.laws.ranged:
+            ranged = tuple(_of_call(r, node) for r in found.laws.ranged)
+            found = replace(found, laws=replace(found.laws, ranged=ranged))
         return node if found is None else replace(node, op=replace(found, span=node.op.span))
 
     return replace(node, program=rewrite_bottom_up(change, node.program))
+
+
+def _of_call(ranged: Ranged, node: Call | Assign) -> Ranged:
+    """Laws over a range as those of one call: known to hold if all its operands lie there."""
+    args = node.args if isinstance(node, Call) else (node.target,)  # results may be anything
+    are_known = isinstance(node, Call) and all(
+        ranged.holds(arg.value) if isinstance(arg, Literal) else _name(arg) in ranged.known
+        for arg in args
+    )
+    return ranged if are_known else replace(ranged, known=())
+
+
+def _name(operand: Node) -> str:
+    """The name of an operand that is a number, or an entry of a tensor; none of others."""
+    of = operand.tensor if isinstance(operand, Access) else operand
+    return of.name if isinstance(of, Variable) else ""
+
+
+def in_ranges(
+    function: Node | None,
+    program: Node,
+    names: Sequence[str],
+    arguments: Sequence[Argument | None],
+) -> Node | None:
+    """A function with the names of those operands in a program whose values, as they are now, lie in
+    the ranges of its laws."""
+    if not isinstance(function, Operation) or not function.laws.ranged:
+        return function
+    nodes = list(walk(program))
+    own = {root(n.target.tensor) for n in nodes if isinstance(n, Assign)}
+    own |= {n.tensor.name for n in nodes if isinstance(n, Declare)}
+    own |= {n.variable.name for n in nodes if isinstance(n, Define)}
+    read = {_name(arg) for n in nodes if isinstance(n, Call) for arg in n.args} - own
+    found = [(n, a) for n, a in zip(names, arguments, strict=True) if n in read and a is not None]
+    ranged = tuple(
+        replace(r, known=tuple(name for name, argument in found if _lies(r, argument)))
+        for r in function.laws.ranged
+    )
+    return replace(function, laws=replace(function.laws, ranged=ranged))
+
+
+def _lies(ranged: Ranged, argument: Argument) -> bool:
+    """Whether all values of an argument lie in a range, those that are not stored, too. It is convex, so
+    that the least and the greatest tell."""
+    format = argument[FORMAT]
+    level = format.level if isinstance(format, Swizzled) else format
+    if not isinstance(level, Level) or level.order == 0:
+        value = argument[VALUE]
+        return isinstance(value, (bool, int, float)) and ranged.holds(value)
+    memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+    values = memory.storage(level)[-1].get("val")
+    if values is None or isinstance(level.element_type, PairType):
+        return False
+    ends = (values.min().item(), values.max().item()) if values.size else ()
+    return all(map(ranged.holds, (*ends, level.fill.value)))
 
 
 def functions_called(nodes: Collection[Node]) -> dict[str, Variable]:

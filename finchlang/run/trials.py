@@ -20,7 +20,7 @@ from finchlang.algebra import NOT, literal_type, operator
 from finchlang.host.fold import const
 from finchlang.host.ir import Const
 from finchlang.normalize.types import type_of
-from finchlang.operation import Laws, Operation
+from finchlang.operation import Laws, Operation, Ranged
 from finchlang.properties import value_in
 from finchlang.rules.spaces import Conditions, Formats, Operand, Spaces, condition, differs_from
 from finchlang.run.call import one_call_at_a_time
@@ -64,14 +64,15 @@ TOLERANCE = 1e-4
 @dataclass(frozen=True)
 class Trial:
     """A law as it is written: two sides that are equal for all values of `names`, which have these
-    types, for which `where` holds. `what` the function is said to be; `near` are values about which
-    it may not be so."""
+    types, for which `where` holds, and that lie in a range. `what` the function is said to be; `near` are
+    values about which it may not be so."""
 
     what: str
     names: Mapping[str, Type]
     sides: tuple[Node, Node]
     where: Node = _TRUE
     near: tuple[Any, ...] = ()
+    range: Ranged | None = None
 
 
 def check_laws(program: Node, formats: Formats) -> None:
@@ -112,6 +113,11 @@ def _fault(
     if any(isinstance(type, PairType) for type in types):
         return None
     trials = [*_trials(function, types)]
+    for ranged in function.laws.ranged:
+        where = f" where {' && '.join(map(pretty, ranged.bounds))}"
+        for trial in _trials(replace(function, laws=ranged.laws), types):
+            what = trial.what + where
+            trials.append(replace(trial, what=what, near=ranged.near, range=ranged))
     if isinstance(fill, Literal) and not is_missing(fill):
         trials.append(_outside(function, types, operands, fill))
     for trial in trials:
@@ -270,7 +276,13 @@ Found = tuple[list[Any], Any, Any]
 def _counterexample(trial: Trial) -> Found | None:
     count, start = len(trial.names), 0
     most = int(MOST ** (1 / max(count, 1)))
-    values = [samples(type, trial.near)[:most] for type in trial.names.values()]
+    values = [samples(type, trial.near) for type in trial.names.values()]
+    if trial.range is not None:
+        within = trial.range.holds
+        values = [each[[within(value.item()) for value in each]] for each in values]
+    values = [each[:most] for each in values]
+    if not all(map(len, values)):
+        return None
     try:
         search = _Search(trial, values)
         for _ in range(PASSED_OVER):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from finchlang.algebra import OPERATORS, Operator, operator
-from finchlang.operation import Case, Laws, Operation
+from finchlang.operation import COMPARISONS, Case, Laws, Operation, Ranged
 from finchlang.script.callables import FinchFunction
 from finchlang.script.closing import operation
 from finchlang.script.show import kind_of
@@ -27,6 +27,8 @@ PROPERTIES = {
 #: those that take a value; those that take an operator, with how many arguments they have
 OF_VALUES = ("identity", "annihilator")
 OF_OPERATORS = {"distributes": (1, 2), "inverse": (1,)}
+#: what stands around the range of some laws, and these
+WHERE = Variable("where")
 #: what regions are made of
 SETS = ("|", "&", "~")
 
@@ -74,11 +76,43 @@ def with_properties(known: Declared, stated: tuple[Node, ...], evaluate: Evaluat
     and where laws contradict each other."""
     laws = known.laws
     for law in stated:
-        laws = _with_law(laws, law, known, evaluate)
+        is_ranged = isinstance(law, Call) and law.op == WHERE
+        laws = (_with_range if is_ranged else _with_law)(laws, law, known, evaluate)
         message = next(_contradictions(laws), None)
         if message is not None:
             raise FinchError("type", f"the laws of `{known.name}` contradict: {message}", law.span)
     return laws
+
+
+def _with_range(laws: Laws, where: Node, known: Declared, evaluate: Evaluate) -> Laws:
+    """The laws with some that hold over a range, where its comparisons hold of each argument."""
+    assert isinstance(where, Call)
+    condition, *stated = where.args
+    bounds = tuple(_bounds(condition))
+    if len({arg for bound in bounds for arg in bound.args if isinstance(arg, Variable)}) > 1:
+        raise _no_range(condition)
+    old = next((r for r in laws.ranged if r.bounds == bounds), Ranged(bounds, Laws()))
+    own = with_properties(replace(known, laws=old.laws), tuple(stated), evaluate)
+    others = (r for r in laws.ranged if r is not old)
+    return replace(laws, ranged=(*others, replace(old, laws=own)))
+
+
+def _bounds(condition: Node) -> Iterator[Call]:
+    match condition:
+        case Call(Variable("&&"), parts):
+            for part in parts:
+                yield from _bounds(part)
+        case Call(Variable(name), args) if name in COMPARISONS:
+            if {*map(type, args)} != {Literal, Variable}:
+                raise _no_range(condition)
+            yield Call(Variable(name), args)
+        case _:
+            raise _no_range(condition)
+
+
+def _no_range(node: Node) -> FinchError:
+    hint = "one name stands for each argument, as in `where 0 <= x && x < 1`"
+    return FinchError("type", "a range compares a name with numbers", node.span, hint)
 
 
 def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Laws:

@@ -11,6 +11,7 @@ from finchlang.script.declarations import (
     OF_OPERATORS,
     OF_VALUES,
     PROPERTIES,
+    WHERE,
     Declared,
     declared,
     patterns,
@@ -43,7 +44,7 @@ def operator(function: Any = None, /, **laws: Any) -> Any:
     `annihilator`: a number, or {argument from 0: number}; `distributes`, `inverse`: a function, or an
     operator of the language by its name; `cases`: {(None, 0): lambda x: ...}, where None is any number,
     and a string one that has a name; `iterate`: the region outside of which nothing is stored,
-    "(x | y) & ~(x & y)".
+    "(x | y) & ~(x & y)"; `where`: {"x >= 0": {...}}, laws that hold over a range of each argument.
 
     Raises FinchError "type", with file and line, at Python that cannot be translated.
     """
@@ -65,23 +66,31 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
     """The function of the script with these laws."""
     name = Variable(function.__name__)
     cases, region = laws.pop("cases", {}), laws.pop("iterate", None)
+    ranges = laws.pop("where", {})
     known = declared(value, name)
     given: list[Any] = []
     stated = tuple(_stated(law, what, given) for law, what in laws.items() if what is not False)
-    flat = tuple(node for nodes in stated for node in nodes)
-    found = with_properties(known, flat, lambda n: given[n.value])  # type: ignore[attr-defined]
+    flat = [node for nodes in stated for node in nodes]
+    for range, own in ranges.items():
+        inner = [node for law, what in own.items() for node in _stated(law, what, given)]
+        flat.append(Call(WHERE, (_expression(range, "range"), *inner)))
+    found = with_properties(known, tuple(flat), lambda n: given[n.value])  # type: ignore[attr-defined]
     known = Declared(known.name, known.parameters, found)
     for arguments, result in cases.items():
         known = Declared(known.name, known.parameters, _case(known, arguments, result))
     if region is not None:
         code = function.__code__
         call = Call(name, tuple(map(Variable, code.co_varnames[: code.co_argcount])))
-        statements = parse_script(region, "iterate").statements
-        if len(statements) != 1:
-            raise FinchError("syntax", "a region is one expression")
-        found = with_region(known, call, statements[0])
+        found = with_region(known, call, _expression(region, "region"))
         known = Declared(known.name, known.parameters, found)
     return with_laws(value, known, known.laws)
+
+
+def _expression(text: str, what: str) -> Node:
+    statements = parse_script(text, what).statements
+    if len(statements) != 1:
+        raise FinchError("syntax", f"a {what} is one expression")
+    return statements[0]
 
 
 def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
@@ -102,7 +111,7 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
             else Call(Variable(law), (argument(at), argument(each + 1)))
             for at, each in what.items()
         ]
-    names = ", ".join((*PROPERTIES, *OF_VALUES, *OF_OPERATORS, "cases", "iterate"))
+    names = ", ".join((*PROPERTIES, *OF_VALUES, *OF_OPERATORS, "cases", "iterate", "where"))
     raise FinchError(
         "type", f"`{law}={what!r}` is no property of a function", hint=f"there are {names}"
     )

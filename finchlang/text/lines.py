@@ -118,6 +118,9 @@ class Pass:
         self.frames = [Frame(None, "file")]
         self.suspect: Token | None = None
         self.is_declaring = False  # whether a `(` after a number gives the sizes of a declaration
+        self.laws: int | None = (
+            None  # the line of the last `@properties`, where laws may have a range
+        )
         self.line, self.indent = 0, 0  # the line of the last token, and where its first one stood
 
     def tokens(self) -> Iterator[Token]:
@@ -189,6 +192,8 @@ class Pass:
         is_sized = self.is_declaring and before == "NUMBER"
         if kind in ("FOR", "IF") and frame.kind in (*BRACKETS, "array") and before in OPERAND_ENDS:
             return token.update(type="EACH" if kind == "FOR" else "WHERE")
+        if token == "where" and token.line == self.laws and before in OPERAND_ENDS:
+            return token.update(type="WHERE")
         if kind == "END" and self.is_index:
             return token.update(type="LAST")
         if kind == "QUOTE" and adjacent and before in OPERAND_ENDS:
@@ -227,6 +232,8 @@ class Pass:
             frames.append(Frame(token, "array", self.indent))
         elif kind in BLOCK_STARTS:
             frames.append(Frame(token, "block", self.indent))
+        elif kind == "PROPERTIES":
+            self.laws = token.line
         elif kind == "QUERY":
             frames[-1].queries += 1
         elif kind in ("RPAR", "RBRACK", "RCURLY"):

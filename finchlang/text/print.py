@@ -152,7 +152,9 @@ def _time(node: Macro) -> list[str]:
 def _kernel(node: KernelNode) -> list[str]:
     """A kernel, after the functions that it calls."""
     program = node.program
-    lines = [line for f in _functions(program) for line in (*_function(f), *_laws(f))]
+    # two that differ in what is known of their operands are one
+    functions = dict.fromkeys((*_function(f), *_laws(f)) for f in _functions(program))
+    lines = [line for function in functions for line in function]
     if isinstance(program, Annotated):
         lines += [line for a in program.annotations for line in lines_of(a)]
         program = program.program
@@ -161,17 +163,21 @@ def _kernel(node: KernelNode) -> list[str]:
 
 def _laws(function: Operation) -> list[str]:
     """What is declared of a function."""
-    name, laws, stated, lines = function.name, function.laws, [*function.laws.properties], []
-    for law, given in (
-        *(("identity", given) for given in (laws.identity,) if given),
-        *(("annihilator", given) for given in laws.annihilators),
-        *(("distributes", given) for given in laws.distributes),
-        *(("inverse", (h, None)) for h in (laws.inverse,) if h),
-    ):
-        args = [pretty(given[0]), *([] if given[1] is None else [str(given[1])])]
-        stated.append(f"{law}({', '.join(args)})")
-    if stated:
-        lines.append(f"@properties {name} {' '.join(stated)}")
+    name, laws, lines = function.name, function.laws, []
+    for own, range in ((laws, None), *((r.laws, r) for r in laws.ranged)):
+        stated = [*own.properties]
+        for law, given in (
+            *(("identity", given) for given in (own.identity,) if given),
+            *(("annihilator", given) for given in own.annihilators),
+            *(("distributes", given) for given in own.distributes),
+            *(("inverse", (h, None)) for h in (own.inverse,) if h),
+        ):
+            args = [pretty(given[0]), *([] if given[1] is None else [str(given[1])])]
+            stated.append(f"{law}({', '.join(args)})")
+        if range is not None:
+            stated.append(f"where {' && '.join(map(pretty, range.bounds))}")
+        if stated:
+            lines.append(f"@properties {name} {' '.join(stated)}")
     for case in laws.cases:
         body = case.result.body  # type: ignore[attr-defined]
         lines += _headed(f"@case {name}({listed(case.patterns)}) = ", body)
@@ -186,7 +192,9 @@ def _functions(program: Node) -> list[Operation]:
     for node in walk(program):
         if isinstance(node, Operation):
             laws = node.laws
-            named = [g for g in (*(g for g, _ in laws.distributes), laws.inverse) if g is not None]
+            every = (laws, *(r.laws for r in laws.ranged))
+            given = (g for own in every for g in (*(g for g, _ in own.distributes), own.inverse))
+            named = [g for g in given if g is not None]
             bodies = [node.body, *(case.result.body for case in laws.cases)]  # type: ignore
             within = [f for n in (*named, *bodies) for f in _functions(n)]
             found |= dict.fromkeys((*within, node))

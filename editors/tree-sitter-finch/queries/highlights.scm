@@ -11,6 +11,7 @@
 ["begin" "else" "elseif" "end" "for" "function" "if" "in" "let" "return" "while"
  "try" "catch" "finally" "do" "using"] @keyword
 [(break) (continue)] @keyword
+(where) @keyword ; behind `@properties f law...`
 ["@array" "@assert" "@case" "@declare" "@einsum" "@finch" "@freeze" "@iterate" "@mode" "@properties"
  "@schedule" "@thaw" "@time" "@elapsed" "@show" "@workspace"] @function.macro
 (directory) @function.macro ; @__DIR__
