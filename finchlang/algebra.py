@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf, nan
 from typing import Any
 
@@ -39,10 +39,11 @@ from finchlang.operations import (
     scaled,
     shift,
     sign,
+    times,
 )
 from finchlang.properties import ByType, Law, Operator, Reference, Space, fields_of, law
 from finchlang.source import Bug, FinchError, Span
-from finchlang.syntax import MISSING, Call, Literal, Node, Variable
+from finchlang.syntax import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.walk import remembered, walk
 
@@ -125,6 +126,7 @@ _ROWS = (
         identity=law(0),
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
+        stepped="add_times",
         group="+",
         inverse="-",
         undone_by="-",
@@ -140,6 +142,7 @@ _ROWS = (
             *(law(_ABOVE, at=2, result=_BELOW), law(_BELOW, at=2, result=_ABOVE)),
         ),
         repeated="*",
+        stepped="sub_times",
         group="+",
     ),
     Operator(
@@ -151,6 +154,7 @@ _ROWS = (
         identity=law(1),
         annihilators=(law(0),),
         repeated="^",
+        stepped="mul_times",
         distributes_over={"+": None},
         group="*",
         inverse="inv",
@@ -163,6 +167,7 @@ _ROWS = (
         identity=law(1, at=2),
         annihilators=(_OF_NOTHING, *_OVER_INFINITY),
         distributes_over={"+": 1},
+        stepped="div_times",
         group="*",
     ),
     *(
@@ -218,6 +223,8 @@ _ROWS = (
             ("max", _lowest, _highest, "min"),
         )
     ),
+    *(Operator(f"{name}_times", (3, 3), times(f"{name}_times")) for name in ("add", "mul", "div")),
+    Operator("sub_times", (3, 3), times("add_times", negated=True)),
     Operator("=>", (2, 2), lambda a, b: op("pair", a, b)),
     *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
     *(
@@ -367,9 +374,15 @@ def _initwrite(z: Literal) -> Operator:
     )
 
 
-#: operators with parameters, given as literals
+def _steps(row: Operator, n: Any) -> Operator:
+    """`h(n)(x, a)` is h(x, a, n), which is what n steps make of x."""
+    count = const(n.value) if isinstance(n, Literal) else n.expr
+    return Operator(row.name, (2, 2), lambda x, a: row.build(x, a, count), count=count)
+
+
+#: operators with parameters, given as literals, or values
 FAMILIES: dict[str, Callable[..., Operator]] = {"choose": _choose, "initwrite": _initwrite}
-_members: dict[Node, Operator] = {}
+FAMILIES |= {h: partial(_steps, OPERATORS[h]) for row in _ROWS if (h := row.stepped)}
 
 
 def operator(node: Node) -> Operator | None:
@@ -379,13 +392,17 @@ def operator(node: Node) -> Operator | None:
         return OPERATORS.get(node.name)
     if isinstance(node, Operation):
         return _row_of(node)
-    if isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name in FAMILIES:
-        if node not in _members:
-            if len(node.args) != 1 or not isinstance(node.args[0], Literal):
-                raise FinchError("type", f"{node.op.name} takes one literal", node.span)
-            _members[node] = FAMILIES[node.op.name](*node.args)
-        return _members[node]
+    name = node.op.name if isinstance(node, Call) and isinstance(node.op, Variable) else ""
+    if name in FAMILIES and (len(node.args) == 1 or name not in OPERATORS):  # type: ignore[attr-defined]
+        return _member(node)
     return None
+
+
+@remembered
+def _member(node: Any) -> Operator:
+    if len(node.args) != 1 or not isinstance(node.args[0], (Literal, Value)):
+        raise FinchError("type", f"{node.op.name} takes one literal", node.span)
+    return FAMILIES[node.op.name](*node.args)
 
 
 def referred(reference: Reference | None) -> Operator | None:

@@ -41,6 +41,16 @@ def arithmetic(name: str, bools: bool = False) -> Build:
     return build
 
 
+def times(name: str, negated: bool = False) -> Build:
+    """The result of n steps with a, or -a, of floats."""
+
+    def build(x: Expr, a: Expr, n: Expr) -> Expr:
+        x, a = floats((x, a))
+        return op(name, x, op("neg", a) if negated else a, cast(n, Int64))
+
+    return build
+
+
 def minus(a: Expr, b: Expr | None = None) -> Expr:
     if b is None:
         return op("neg", cast(a, number(a.type)))

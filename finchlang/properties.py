@@ -84,7 +84,8 @@ class Operator:
     `associative`, `commutative`; `idempotent`: f(a, ..., a) = a; `right_idempotent`, which is not the
     same: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a; `identity` e: f(a, e) = a and f(e, a) = a,
     or one of them; `annihilators`: see Law; `overrides`: f(a, b) = a for every a but the identity;
-    `repeated`: an operator for doing it n times, f(...f(f(x, a), a)..., a) = f(x, repeated(a, n));
+    `repeated`: an operator for doing it n times, f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)), of
+    integers, and of floats `stepped`, the operator h with f(...f(f(x, a), a)..., a) = h(x, a, n);
     `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
     that this holds for (None: each).
 
@@ -105,6 +106,7 @@ class Operator:
     annihilators: tuple[Law, ...] = ()
     overrides: bool = False
     repeated: Reference | None = None
+    stepped: str | None = None
     distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
     group: Reference | None = None
     inverse: Reference | None = None
@@ -114,6 +116,7 @@ class Operator:
     selects: bool = False  # the first argument decides which of the others is the result
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
     first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
+    count: Expr | None = None  # of what is done in many steps: of how many
     space: Space | None = None
     undefined: Build | None = None  # the condition under which there is no result, but an error
     cases: Sequence[Case] = ()  # what it is where an argument is known
@@ -138,8 +141,7 @@ class Operator:
         if self.undefined is not None and self.undefined(*args) is TRUE:
             return None
         result = self.build(*args)
-        assert isinstance(result, Const)
-        return result
+        return result if isinstance(result, Const) else None  # which would take too many steps
 
 
 @lru_cache(maxsize=1024)

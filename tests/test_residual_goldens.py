@@ -45,6 +45,7 @@ DENSE = np.array([1.0, 2.0, 3.0, 4.0])
 LIST, OTHER = vector("SparseList", 0, 5, 0, 6), vector("SparseList", 7, 8, 0, 0)
 RUNS = vector("SparseRunList", 0, 5, 5, 0)
 POINT = vector("SparsePinpoint", 0, 0, 5, 0)
+INTEGERS = Tensor.from_numpy(np.array([0, 5, 0, 6]), "SparseList(Element(0))")
 INTERVAL = vector("SparseInterval", 0, 5, 5, 0)
 MATRIX = Tensor.from_numpy(np.eye(3), "Dense(SparseList(Element(0.0)))")
 DEEP = Tensor.from_numpy(np.ones((2, 2, 2)), "SparseList(SparseList(SparseList(Element(0.0))))")
@@ -73,7 +74,7 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "    for i = _\n        y[i] += w[i]\n    end\nend",
         {"A": LIST, "w": vector("SparseByteMap"), "x": DENSE, "y": DENSE},
     ),
-    "Terms": summed("A[i] + 2", A=LIST),
+    "Terms": (SUM.format("A[i] + 2"), {"s": Scalar(0), "A": INTEGERS}),
     "Run": summed("A[i]", A=INTERVAL),
     "Union": summed("max(A[i], B[i])", A=LIST, B=OTHER),
     "Spike": summed("A[i]", A=LIST),

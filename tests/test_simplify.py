@@ -116,10 +116,15 @@ def test_a_made_up_idempotent_operator_collapses_loops(made_up: Any) -> None:
 
 def test_a_made_up_repetition_collapses_loops(made_up: Any) -> None:
     times = made_up("times", lambda a, b: op("mul", a, op("cast", b, type=a.type)))
-    again, x = made_up("again", repeated=times), value()
-    assign = Assign(target(), Variable(again), x)
-    expected = Assign(target(), Variable(again), call(times, x, Literal(5, "Int64")))
-    assert simplify(loop(assign, Literal(1), Literal(5))) == expected
+    again, five = made_up("again", repeated=times, stepped="add_times"), Literal(5, "Int64")
+
+    def collapsed(type: Type) -> Any:
+        assign = Assign(target(type), Variable(again), value(type))
+        return simplify(loop(assign, Literal(1), Literal(5)))
+
+    assert collapsed(Int64).op == Variable(again) and collapsed(Int64).value.args[1] == five
+    # of floats a product may overflow where the steps do not
+    assert collapsed(Float64).op == call("add_times", five)
 
 
 def test_without_properties_nothing_happens(made_up: Any) -> None:

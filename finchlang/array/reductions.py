@@ -17,6 +17,7 @@ from finchlang.array.expression import (
     Number,
     Reduce,
     Refilled,
+    Spread,
     View,
     apply,
     converted,
@@ -50,8 +51,8 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
     alone, and then of as many fills as there are."""
     row, values = operator(op_node(op)), arg.values
     assert row is not None
-    if not row.right_idempotent and row.repeated is None:
-        return Reduce(op, arg, axes)
+    if not row.right_idempotent and row.repeated is None or _is_inside(arg, axes):
+        return Reduce(op, arg, axes)  # each run of fills is taken at once
     fill, size = Constant(values.fill), _count(arg, axes)
     unit = identity_of(op, values.type)
     if row.right_idempotent:
@@ -59,17 +60,13 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
     else:  # a stored fill is counted with those that are not
         others = Reduce(op, apply("ifelse", _is_other(arg), arg, Constant(unit)), axes)
     is_dense, count = len(arg.shape) - len(axes) < 2, Number(size, Int64)
-    if row.right_idempotent and _is_inside(arg, axes):
-        return Reduce(op, arg, axes)  # each run of fills takes one step
     if row.right_idempotent:
         is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
         return apply("ifelse", is_full, others, apply(op, others, fill))
     fills = apply("-", count, _counted(arg, axes), is_dense=is_dense)
-    repeated = converted(apply(row.repeated or "", fill, fills), values.type)
-    if values.type.is_float and not math.isfinite(values.fill.value):  # none of them are not NaN
-        none = apply("==", fills, Constant(typed_literal(0, Int64)), is_dense=is_dense)
-        repeated = apply("ifelse", none, Constant(identity_of(op, values.type)), repeated)
-    return apply(op, others, repeated)
+    if values.type.is_float:
+        return apply(row.stepped, others, fill, fills)
+    return apply(op, others, converted(apply(row.repeated or "", fill, fills), values.type))
 
 
 def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
@@ -78,6 +75,8 @@ def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
     while not isinstance(arg, Leaf):
         if type(arg) is View and None not in arg.axes:
             inner = {arg.axes[k] for k in inner}  # type: ignore[misc]
+        elif type(arg) is Spread:
+            inner = {k for k, place in enumerate(arg.places) if place in inner}
         elif type(arg) is not Map:
             return False
         parts = [part for part in arg.args if part.values.is_fill and part.shape]

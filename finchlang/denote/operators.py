@@ -108,6 +108,24 @@ def _power(a: Any, b: Any) -> Any:
     return wrap(pow(base, exponent, 1 << 64), a.dtype)
 
 
+_STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+
+
+def _stepped(step: Meaning) -> Meaning:
+    """As many steps with a as n says, one by one, as long as they change anything."""
+
+    def run(x: Any, a: Any, n: Any) -> Any:
+        x, a = _floats((x, a))
+        for k in range(int(n)):
+            after = step(x, a)
+            if after == x or after != after or (step is np.multiply and step(after, a) == x):
+                return after if (int(n) - k) % 2 else step(after, a)
+            x = after
+        return x
+
+    return run
+
+
 def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
     """Integers are compared by their values, whatever their types."""
 
@@ -204,6 +222,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("cld", 2): _whole(lambda a, b: -(-a // b), _exactly(math.ceil)),
     ("mod", 2): _whole(lambda a, b: a % b, np.mod),
     ("^", 2): _power,
+    **{(f"{name}_times", 3): _stepped(step) for name, step in _STEPS.items()},
     ("min", 2): _promoted(np.minimum, bools=True),
     ("max", 2): _promoted(np.maximum, bools=True),
     **{(sign, 2): _compared(f) for sign, f in (("==", py.eq), ("!=", py.ne), ("<", py.lt))},

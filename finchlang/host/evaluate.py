@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,26 @@ def _cast(value: Any, source: Type, target: Type) -> Any:
     return value
 
 
+#: what takes n steps with the same value, by the operation of one step
+STEPS = {"add_times": np.add, "mul_times": np.multiply, "div_times": np.divide}
+#: so many steps are taken for constants at most, and at a time
+MOST_STEPS = 1 << 16
+
+
+def _stepped(step: np.ufunc, x: float, a: float, count: int, dtype: Any = np.float64) -> float:
+    """`x` after so many steps with `a`, one after the other. Once two steps change nothing (x * -1), nor do
+    the two that follow."""
+    with np.errstate(all="ignore"):
+        while count > 0:
+            given = np.full(min(count, MOST_STEPS) + 1, a, dtype)
+            given[0] = x
+            values = step.accumulate(given)
+            count, x = count - len(given) + 1, float(values[-1])
+            if len(values) > 2 and np.array_equal(values[-1:], values[-3:-2], equal_nan=True):
+                count %= 2
+    return x
+
+
 _PLAIN: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -108,6 +129,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "trunc": lambda a: _round_away(a, math.trunc),
     "round": lambda a: _round_away(a, round),
     "isnan": lambda a: a != a,
+    **{name: partial(_stepped, step) for name, step in STEPS.items()},
     "select": lambda c, a, b: a if c else b,
     "pair": Pair,
     "first": lambda pair: pair[0],
@@ -143,6 +165,9 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
         return not args[0] if operand == Bool else result.wrap(~args[0])
     if name == "nextafter" and result.bits == 32:
         return float(np.nextafter(np.float32(args[0]), np.float32(args[1])))
+    if name in STEPS:
+        x, a, count = args
+        return _stepped(STEPS[name], x, a, count, result.dtype)
     if name in ("shl", "shr"):
         return result.wrap(_shift(args[0], args[1], result, name == "shl"))
     if name == "ipow" and args[1] >= 64:

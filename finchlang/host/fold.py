@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.host.evaluate import apply
+from finchlang.host.evaluate import MOST_STEPS, STEPS, apply
 from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op, Var
 from finchlang.source import Bug, FinchError
 from finchlang.types import Bool, Int64, PairType, Type, pair_of, type_of_value
 
+#: operations whose last argument is a number of times or places, of a type of its own
+OF_A_COUNT = ("ipow", "shl", "shr", "ldexp", *STEPS)
 TRUE, FALSE = Const(True, Bool), Const(False, Bool)
 ZERO, ONE = Const(0, Int64), Const(1, Int64)
 
@@ -42,12 +44,12 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
         result = type
     else:
         operand = exprs[1] if name == "select" else first
-        if operand.type is not last.type and name not in ("ipow", "shl", "shr", "ldexp"):
+        if operand.type is not last.type and name not in OF_A_COUNT:
             raise Bug(f"{name} on {', '.join(str(e.type) for e in exprs)}")
         result = Bool if name in COMPARISONS else operand.type
     if isinstance(last, Const):
         values = [e.value for e in exprs if isinstance(e, Const)]
-        if len(values) == len(exprs):
+        if len(values) == len(exprs) and not (name in STEPS and last.value > MOST_STEPS):
             return Const(apply(name, result, first.type, values), result)
     return _trivial(name, exprs, result) or Op(name, exprs, result)
 

@@ -105,6 +105,8 @@ class Op(Expr):
 #: `pair` makes a pair of two numbers, which `first` and `second` take apart; there is no more to do
 #: with pairs than to move them (`fold.py` takes a `select` of pairs apart).
 #: `ldexp` is a float times 2 to the power of an Int64.
+#: `add_times`, `mul_times` and `div_times` of (x, a, n) are what n steps x = x + a, x * a or x / a
+#: of floats make of x, with the overflow, underflow and NaN that these have; n is an Int64.
 #: `bits` tells how many bits an integer has, 0 if it is not positive.
 #: float → integer `cast` truncates and saturates; NaN gives 0.
 OPS: dict[str, int] = {
@@ -120,6 +122,7 @@ OPS: dict[str, int] = {
     **dict.fromkeys(("first", "second"), 1),
     "pair": 2,
     "select": 3,
+    **dict.fromkeys(("add_times", "mul_times", "div_times"), 3),
 }
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))
 

@@ -6,6 +6,7 @@ import os
 from string import Formatter
 
 from finchlang.host import ir
+from finchlang.host.evaluate import STEPS
 from finchlang.host.ir import (
     COMPARISONS,
     OPS,
@@ -318,8 +319,8 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
         return first.is_integer and (
             types[-1] == first or name in ("shl", "shr") and types[1].is_integer
         )
-    if name == "ldexp":
-        return first.is_float and types[1] == Int64
+    if name == "ldexp" or name in STEPS:
+        return first.is_float and types[-1] == Int64 and first == types[-2]
     if any(t != first for t in types):
         return False
     if name in _LOGICAL:

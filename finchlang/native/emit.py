@@ -113,9 +113,9 @@ class _Function(Apart):
             self.do(f"store i64 {CHUNK}, ptr {self.budget}")
         self.emit_code(self.residual.body)
 
-    def use_power(self, type: Type) -> str:
-        """The name of integer power, small enough to be emitted into this module, once."""
-        procedure = library.power(type)
+    def use(self, name: str, type: Type) -> str:
+        """The name of a procedure that is small enough to be emitted into this module, once."""
+        procedure = library.OPERATIONS[name](type)
         if procedure.name not in self.module.declarations:
             self.module.declarations[procedure.name] = ""
             self.module.functions.append(_Function(self.module, procedure).procedure("internal "))

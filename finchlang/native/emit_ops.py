@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from finchlang.host.ir import COMPARISONS, Op
+from finchlang.native import library
 from finchlang.source import Bug
-from finchlang.types import Int64, PairType, Type
+from finchlang.types import PairType, Type
 
-#: Reassociation and contraction are allowed; NaN and infinities are honoured (min-plus needs Inf).
-FAST = "reassoc nsz arcp contract"
+#: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
+#: them may overflow, or become 0, though the whole does not. NaN and infinities are honoured
+#: (min-plus needs Inf).
+FAST = "nsz arcp contract"
 
 
 class Body(Protocol):
@@ -27,8 +30,8 @@ class Body(Protocol):
     def declare(self, result: str, name: str, arguments: str) -> None:
         """Declare an external function or intrinsic."""
 
-    def use_power(self, type: Type) -> str:
-        """The name of the library function for integer power."""
+    def use(self, name: str, type: Type) -> str:
+        """The name of the library's function for an operation on a type."""
 
 
 def llvm_type(type: Type) -> str:
@@ -72,7 +75,8 @@ def emit_op(body: Body, op: Op, args: list[str]) -> str:
 
 def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], str]:
     def emit(body: Body, op: Op, args: list[str]) -> str:
-        name = f"{floating} {FAST}" if op.type.is_float else integer
+        order = "reassoc " if op.name in ("add", "sub") else ""
+        name = f"{floating} {order}{FAST}" if op.type.is_float else integer
         return body.new(f"{name} {llvm_type(op.type)} {args[0]}, {args[1]}")
 
     return emit
@@ -98,10 +102,12 @@ def _divide(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"select i1 {zero}, {kind} 0, {kind} {quotient}")
 
 
-def _integer_power(body: Body, op: Op, args: list[str]) -> str:
-    kind, name = llvm_type(op.type), body.use_power(op.type)
-    exponent = llvm_type(Int64)
-    return body.new(f"call {kind} @{name}({kind} {args[0]}, {exponent} {args[1]})")
+def _of_library(body: Body, op: Op, args: list[str]) -> str:
+    kind, name = llvm_type(op.type), body.use(op.name, op.type)
+    given = ", ".join(
+        f"{llvm_type(arg.type)} {value}" for arg, value in zip(op.args, args, strict=True)
+    )
+    return body.new(f"call {kind} @{name}({given})")
 
 
 def _extremum(body: Body, op: Op, args: list[str]) -> str:
@@ -304,7 +310,7 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "fdiv": _arithmetic("", "fdiv"),
     "idiv": _divide,
     "irem": _divide,
-    "ipow": _integer_power,
+    **dict.fromkeys(library.OPERATIONS, _of_library),
     "fpow": _intrinsic("pow"),
     "fmod": lambda body, op, args: body.new(f"frem {llvm_type(op.type)} {args[0]}, {args[1]}"),
     "min": _extremum,

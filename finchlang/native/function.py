@@ -102,8 +102,8 @@ class FunctionText(ABC):
         """Whether the innermost loop is a `while`, in which steppers go on as they are met."""
 
     @abstractmethod
-    def use_power(self, type: Type) -> str:
-        """The name of the procedure for integer power on `type`."""
+    def use(self, name: str, type: Type) -> str:
+        """The name of the library's procedure for an operation on a type."""
 
     def local(self, kind: str) -> str:
         """A new local variable: an alloca in the first block, which LLVM makes a register."""

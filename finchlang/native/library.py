@@ -3,14 +3,16 @@ host language itself.
 
 `search` and those that sort are compiled on their own, once for each type: with them inside, a kernel that
 sorts would take 25 ms longer to compile. So is `grow`, which is LLVM's own text and would take 3 ms
-in each kernel that grows. `power` is small, and good to inline.
+in each kernel that grows. OPERATIONS are small, and good to inline.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from math import inf, nan
 
-from finchlang.host.fold import const, op
+from finchlang.host.fold import ONE, conjunction, const, op
 from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
 from finchlang.host.residual import ResidualHost
 from finchlang.native.radix_sort import sort_bits, sort_by
@@ -116,3 +118,66 @@ def power(type: Type) -> Residual:
 
     host.loop(lambda: op("gt", host.get(rest), 0), multiply)
     return Residual(f"power_{type}", (), (base, exponent), (result,), host.code())
+
+
+#: by the operation of many steps, that of one, and the one that makes one value of those of many
+_MANY = {
+    "add_times": ("add", "mul"),
+    "mul_times": ("mul", "fpow"),
+    "div_times": ("fdiv", "fpow"),
+}
+
+
+@cache
+def steps(name: str, type: Type) -> Residual:
+    """`steps(; x, a, count)`: what so many steps with `a` make of x, at once.
+
+    From x to the result the steps go in one direction (but for the sign): if neither end is an infinity,
+    nor, of products, less than the normal numbers, nothing between them is. Otherwise it is one step, and
+    then twice as many or, where that is not so, half as many. Two steps that change nothing are the
+    last but for an odd one."""
+    host, (one, many) = ResidualHost(), _MANY[name]
+    given, a = host.variable("x", type), host.variable("a", type)
+    count = host.variable("count", Int64)
+    least = const(2.0**-1022 if type.bits == 64 else 2.0**-126, type)
+
+    def tried(x: Expr, count: Expr) -> tuple[Expr, Expr]:
+        """The result of some steps, and whether it is that."""
+        part = op(many, a, op("cast", count, type=type))
+        result = op(one, x, part)
+        normal = [] if one == "add" else [op("ge", op("abs", e), least) for e in (x, part, result)]
+        return result, conjunction(op("lt", op("abs", result), const(inf, type)), *normal)
+
+    result, is_right = tried(given, count)
+    cells = [host.cell(e, "c") for e in (result, given, const(nan, type), count, ONE)]
+    whole, now, before, left, most = cells
+
+    def step() -> None:
+        x, rest = host.get(now), host.get(left)
+        size = host.let(op("min", host.get(most), rest))
+        result, is_right = map(host.let, tried(x, size))
+        is_one = op("eq", size, 1)
+
+        def take() -> None:
+            is_back = op("or", op("eq", result, host.get(before)), op("isnan", result))
+            behind = op("sub", rest, size)
+            host.set(left, op("select", is_back, op("and", behind, 1), behind))
+            host.set(before, op("select", is_one, x, const(nan, type)))
+            host.set(now, result)
+            host.set(most, op("shl", size, 1))
+
+        host.branch(op("or", is_right, is_one), take, lambda: host.set(most, op("shr", size, 1)))
+
+    def in_parts() -> None:
+        host.loop(lambda: op("gt", host.get(left), 0), step)
+        host.set(whole, host.get(now))
+
+    host.branch(op("not", is_right), in_parts)
+    return Residual(f"{name}_{type}", (), (given, a, count), (whole,), host.code())
+
+
+#: the procedures for operations
+OPERATIONS: dict[str, Callable[[Type], Residual]] = {
+    "ipow": power,
+    **{name: partial(steps, name) for name in _MANY},
+}

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import PAIR, named, operator
-from finchlang.host.fold import ONE, add, compare, sub
+from finchlang.algebra import PAIR, Operator, named, operator
+from finchlang.host.fold import ONE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounds
@@ -36,6 +36,7 @@ from finchlang.syntax import (
     is_missing,
 )
 from finchlang.tensors.level import Fiber
+from finchlang.types import Float64, Int64
 from finchlang.walk import (
     block,
     map_children,
@@ -232,19 +233,21 @@ def _never(_: Assign) -> bool:
     return False
 
 
-def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> Node | None:
+def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) -> Node | None:
     """A statement that does what `node` does when it is run `times` times (at least once), or None.
     Assignments for which `once` holds do so already."""
-    if once is not _never and _is_once(node, once):
+    if times.expr is ONE or (once is not _never and _is_once(node, once)):
         return node
     match node:
         case Assign(target, op, value):
             row = operator(op)
             if row is not None and row.right_idempotent:
                 return node
-            if row is None or row.repeated is None:
+            if row is None:
                 return None
-            step = Call(op, (target, value))
+            step = _step(node)
+            if not _is_exact(step):
+                return _steps(node, row, times)
             product = Call(named(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
         case Sieve(condition, body):
@@ -253,7 +256,7 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
         case Define(variable, value, body):
             inner = repeat(body, times, once)
             return inner and Define(variable, value, inner, span=node.span)
-        case Loop(index, extent, body):
+        case Loop(index, extent, body) if _keeps_order(node, once):
             inner = repeat(body, times, once)
             return inner and Loop(index, extent, inner, span=node.span)
         case Block(statements) if _write_apart(statements, once):
@@ -261,6 +264,38 @@ def repeat(node: Node, times: Node, once: Callable[[Assign], bool] = _never) -> 
             if all(p is not None for p in parts):
                 return Block(tuple(p for p in parts if p is not None))
     return None
+
+
+def _step(node: Assign) -> Call:
+    return Call(node.op, (node.target, node.value))
+
+
+def _is_exact(step: Call) -> bool:
+    """Whether steps may be taken in any order, or at once: those of integers, which wrap around."""
+    type = type_of(step)
+    return type is not None and not type.is_float
+
+
+def _steps(node: Assign, row: Operator, times: Value) -> Node | None:
+    """The assignment that takes so many steps of floats."""
+    if row.stepped is not None:
+        return replace(node, op=Call(Variable(row.stepped), (times,)))
+    if row.count is None:
+        return None
+    product = cast(
+        mul(cast(row.count, Float64), cast(times.expr, Float64)), Int64
+    )  # it does not wrap
+    return replace(node, op=Call(node.op.op, (Value(product),)))  # type: ignore[attr-defined]
+
+
+def _keeps_order(loop: Loop, once: Callable[[Assign], bool]) -> bool:
+    """Whether each place is updated by the same steps in the same order, if all steps of a loop are
+    repeated one by one, or the order makes no difference."""
+    return all(
+        loop.index in n.target.indices or once(n) or counts_once(n) or _is_exact(_step(n))
+        for n in walk(loop.body)
+        if isinstance(n, Assign)
+    )
 
 
 def _in_type_of(step: Call, value: Node) -> Node:

@@ -25,13 +25,14 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     ⟨loop(i, ext, assign(access(tns), g, E[access(looplet, i)])), s'⟩
 
     Products around the sum are distributed. Relies on: g is associative and commutative, and n times
-    a is one multiple of a, which a is collapsed to; nothing of the target is left to look up, since a
+    a is one multiple of a, which a is collapsed to: of integers, since sums of floats may overflow in
+    another order, or g is idempotent; nothing of the target is left to look up, since a
     place is found, and what a level does once it is written is done, for both assignments together;
     no term may be missing, since a sum with one is missing as a whole; a sequence of phases is in all of
     the region, not behind a part that has been done; what is added to is a plain
     scalar, or the terms that are taken apart have no literals, which with a fill could be a sum of
     nothing, so that nothing is stored. Where there are only lookups the loop stays as it is: it would be
-    no shorter, and sums of small differences are more exact as they are."""
+    no shorter."""
     if not isinstance(term, Loop) or not isinstance(term.body, Assign) or bounded(term) is None:
         return None
     assign = term.body
@@ -43,7 +44,10 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     if any(_is_behind(x, term) for x in looplets):
         return None
-    if type_of(assign.value) != type_of(Call(assign.op, (assign.target, assign.value))):
+    type = type_of(assign.value)
+    if type != type_of(Call(assign.op, (assign.target, assign.value))) or type is None:
+        return None
+    if type.is_float and not group.idempotent:
         return None
     constant, rest = split_terms(assign.value, group, lambda n: not mentions(n, term.index))
     if constant is None or rest is None:

@@ -26,7 +26,8 @@ from finchlang.host.ir import (
 from finchlang.host.walk import arrays, variables, walk
 from finchlang.types import Type
 
-#: what an accumulation by each operator may begin with; its parts may be combined in any order
+#: what an accumulation by each operator may begin with; its parts may be combined in any order. Not so
+#: products of floats, of which a part may overflow, or become 0, though the whole does not
 NEUTRAL = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 
@@ -97,6 +98,8 @@ class _Facts:
         value = after.value
         sum = value.definition or value if isinstance(value, Var) else value
         if not isinstance(sum, Op) or sum.name not in NEUTRAL or before.variable not in sum.args:
+            return None
+        if sum.name == "mul" and sum.type.is_float:
             return None
         if self.uses[before.variable] != [sum]:
             return None

@@ -1,0 +1,141 @@
+"""Random reductions of floats over runs, beside Python step by step (a command of its own).
+
+`python -m tests.run_campaign --cases 10000 --seed 0` reduces that many random runs of numbers from 1e-320
+to 1.7e308, infinities and zeros by each operator, natively; every 20th also in the interpreter, in the
+residual program and in the denotation, or by arrays. It prints what differs, and ends with 1 if any does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from finchlang import Scalar, Session, Tensor
+from finchlang.agreement import SEMANTICS
+
+STEPS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "own": np.subtract}
+FORMATS = ("RunList", "SparseRunList", "PackBits", "SparseList")
+#: what the steps are: of one number, of a run, of a value and an entry, by einsum, within another loop
+PROGRAMS = {
+    "number": "@finch for i = 1:n; s[] {} v[] end",
+    "runs": "@finch for i = _; s[] {} A[i] end",
+    "in a loop": "@finch for i = 1:n, j = _; C[j] {} v[] end",
+    "nested": "@finch for i = 1:n, j = 1:2; s[] {} v[] end",
+    "einsum": "@einsum s[] {} A[i]",
+    "both": "@finch for i = _; s[] {} v[] + A[i] end",
+}
+OWN = "function own(x, y)\nreturn x - y\nend"
+
+
+@cache
+def session(engine: str) -> Session:
+    found = Session(engine)
+    found.run(OWN)
+    return found
+
+
+def number(rng: np.random.Generator, dtype: Any) -> Any:
+    """Any size, those near 1 and the ends of the range more often."""
+    kind, sign = rng.random(), rng.choice((-1.0, 1.0))
+    low, high = (-320, 308) if dtype == np.float64 else (-45, 38)
+    if kind < 0.1:
+        return dtype(sign * rng.choice((0.0, np.inf, 1.0, 0.5, 2.0)))
+    if kind < 0.3:
+        return dtype(sign * (1 + rng.normal() * 10.0 ** rng.integers(-9, 0)))
+    if kind < 0.4:
+        return dtype(sign * rng.uniform(0.1, 0.999) * np.finfo(dtype).max)
+    with np.errstate(all="ignore"):
+        return dtype(sign * rng.uniform(1, 1.7) * 10.0 ** rng.uniform(low, high))
+
+
+def steps(op: str, start: Any, values: Any) -> Any:
+    for value in values:
+        start = STEPS[op](start, value)
+    return start
+
+
+def is_right(found: Any, expected: Any, values: Any, op: str) -> bool:
+    """Whether two results are the same within what rounding at each step makes: of sums of the
+    greatest number on the way, of products where none of these is below the normal numbers of all."""
+    found, expected = float(found), float(expected)
+    if not (math.isfinite(found) and math.isfinite(expected)):
+        return found == expected or (found != found and expected != expected)
+    info = np.finfo(values.dtype)
+    count = len(values)
+    if op in "*/":
+        least = float(info.smallest_subnormal) * 2 * count
+        return math.isclose(found, expected, rel_tol=4 * count * float(info.eps), abs_tol=least)
+    partial = [abs(float(v)) for v in STEPS[op].accumulate(values)]
+    return abs(found - expected) <= 4 * count * float(info.eps) * max(partial)
+
+
+def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
+    """What is wrong of one case."""
+    rng = np.random.default_rng(seed)
+    dtype = rng.choice((np.float64, np.float64, np.float32))
+    op, shape = str(rng.choice(list(STEPS))), str(rng.choice(list(PROGRAMS)))
+    count = int(rng.choice((0, 1, 2, 3, 5, 64, 300, 2000)))
+    start, v = number(rng, dtype), number(rng, dtype)
+    if rng.random() < 0.2:
+        start = dtype(op in "*/")
+    lengths = rng.integers(1, max(2, count // 2), 4)
+    entries = np.repeat(np.array([number(rng, dtype) for _ in lengths], dtype), lengths)
+    if shape == "einsum" and op not in "+*":
+        op = "+"
+    if shape == "einsum":  # which begins anew
+        start = dtype(op == "*")
+    format = str(rng.choice(FORMATS))
+    fill = entries[0] if rng.random() < 0.5 else dtype(0)
+    with np.errstate(all="ignore"):
+        given = {
+            "runs": entries,
+            "einsum": entries,
+            "nested": np.full(2 * count, v, dtype),
+            "both": v + entries,
+        }.get(shape, np.full(count, v, dtype))
+        expected = steps(op, start, given)
+    used = np.concatenate([[start], given]).astype(dtype)
+    sign = f"<<{op}>>=" if op == "own" else f"{op}="
+    wrong = []
+    for engine in engines:
+        at = session(engine)
+        spelled = "Float32(%r)" if dtype == np.float32 else "%r"
+        shown = spelled % float(fill) if math.isfinite(fill) else spelled % 1.0
+        at["A"] = Tensor.from_numpy(entries, f"{format}(Element({shown}))")
+        at["s"], at["v"] = Scalar(start), Scalar(v)
+        at["C"], at["n"] = np.array([start], dtype), count
+        at.run(PROGRAMS[shape].format(sign))
+        found = at["C"][0] if shape == "in a loop" else at["s"].value
+        if not is_right(found, expected, used, op):
+            what = f"{shape} {sign} {start!r} {v!r} {count} {lengths} {entries[:1]} {format}"
+            wrong.append(f"seed {seed}, {engine}: {found!r} for {expected!r}: {what}")
+    return wrong
+
+
+def main() -> int:
+    """Run the command; 1 if something was wrong."""
+    parser = argparse.ArgumentParser(prog="run_campaign", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--every", type=int, default=20, help="cases of which one runs on all engines"
+    )
+    options = parser.parse_args()
+    counts = Counter[str]()
+    for seed in range(options.seed, options.seed + options.cases):
+        engines = SEMANTICS if seed % options.every == 0 else ("native",)
+        wrong = run_case(seed, engines)
+        counts["wrong" if wrong else "right"] += 1
+        print("\n".join(wrong), end="\n" if wrong else "", flush=True)
+    print(dict(counts))
+    return 1 if counts["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
