@@ -20,6 +20,7 @@ from finchlang.operations import (
     arithmetic,
     bitwise,
     by_first,
+    cannot_hold,
     comparison,
     conversion,
     divides_by_zero,
@@ -320,13 +321,15 @@ _ROWS = (
     ),
     Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
-    Operator(
-        "initwrite", (2, 2), lambda a, b: b, idempotent=True, right_idempotent=True, keeps_old=False
+    *(
+        Operator(n, (2, 2), lambda a, b: b, idempotent=True, right_idempotent=True, keeps_old=False)
+        for n in ("initwrite", "overwrite")
     ),
-    Operator(
-        "overwrite", (2, 2), lambda a, b: b, idempotent=True, right_idempotent=True, keeps_old=False
+    *(
+        Operator(n, (1, 1), conversion(t), undefined=cannot_hold(t), fault=f"{n} cannot hold {{}}")
+        for n, t in TYPES.items()
     ),
-    *(Operator(name, (1, 1), conversion(type)) for name, type in TYPES.items()),
+    *(Operator(f"cut_{n}", (1, 1), conversion(t)) for n, t in TYPES.items() if t.is_integer),
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}

@@ -222,6 +222,19 @@ def conversion(type: Type) -> Build:
     return lambda a: op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
 
 
+def cannot_hold(type: Type) -> Build | None:
+    """Whether a float is no integer of a type: a fraction, out of range or NaN. None of other types."""
+
+    def build(a: Expr) -> Expr:
+        if not a.type.is_float:
+            return const(False)
+        low, behind = (const(float(end), a.type) for end in (type.lowest, type.highest + 1))
+        is_within = op("and", op("ge", a, low), op("lt", a, behind))
+        return op("not", op("and", is_within, op("eq", op("trunc", a), a)))
+
+    return build if type.is_integer else None
+
+
 def sign(a: Expr) -> Expr:
     a = cast(a, number(a.type))
     zero, one = const(0, a.type), const(1, a.type)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import isinf
 from typing import Any, Protocol
 
-from finchlang.host.fold import TRUE, conjunction, op
+from finchlang.host.fold import FALSE, TRUE, conjunction, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
 from finchlang.operation import Case, Operation
@@ -119,6 +119,7 @@ class Operator:
     count: Expr | None = None  # of what is done in many steps: of how many
     space: Space | None = None
     undefined: Build | None = None  # the condition under which there is no result, but an error
+    fault: str = "an integer is divided by 0"  # its message, with {} for the first argument
     cases: Sequence[Case] = ()  # what it is where an argument is known
     staged: Staging | None = None  # a function of the script, which is not built but staged
     node: Operation | None = None  # the function of the script that this is
@@ -127,6 +128,12 @@ class Operator:
     def reference(self) -> Reference:
         """By what laws of other operators name this one."""
         return self.node or self.name
+
+    def may_fail(self, types: Sequence[Type | None]) -> bool:
+        """Whether there may be an error for arguments of these types."""
+        if self.undefined is None or None in types:
+            return self.undefined is not None
+        return self.undefined(*(Var("probe", t) for t in types if t is not None)) is not FALSE
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
         """The type of the result for arguments of these types. Raises FinchError "type"."""
@@ -190,10 +197,6 @@ def names_of(case: Case) -> set[str]:
 
 # ------------------------------------------------------------------------------------ application
 
-#: what is said where an operator is `undefined`
-NO_RESULT = "an integer is divided by 0"
-
-
 Evaluate = Callable[[Node, Expr], Expr]
 
 
@@ -236,7 +239,8 @@ def applied(
     result = row.build(*args)
     if row.undefined is not None:
         undefined = conjunction(given, row.undefined(*args))
-        host.branch(undefined, lambda: host.fail("bounds", NO_RESULT, (), span))
+        values = tuple(args[: row.fault.count("{}")])
+        host.branch(undefined, lambda: host.fail("bounds", row.fault, values, span))
     return result
 
 

@@ -20,6 +20,7 @@ from finchlang import Scalar, Session, Tensor
 from finchlang.agreement import SEMANTICS
 
 STEPS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "own": np.subtract}
+#: of a list it is the fills that are runs
 FORMATS = ("RunList", "SparseRunList", "PackBits", "SparseList")
 #: what the steps are: of one number, of a run, of a value and an entry, by einsum, within another loop
 PROGRAMS = {
@@ -45,7 +46,8 @@ def number(rng: np.random.Generator, dtype: Any) -> Any:
     kind, sign = rng.random(), rng.choice((-1.0, 1.0))
     low, high = (-320, 308) if dtype == np.float64 else (-45, 38)
     if kind < 0.1:
-        return dtype(sign * rng.choice((0.0, np.inf, 1.0, 0.5, 2.0)))
+        chosen = rng.choice((0.0, np.inf, 1.0, 0.5, 2.0))
+        return dtype(sign * chosen if chosen else chosen)  # the sign of a zero is not kept
     if kind < 0.3:
         return dtype(sign * (1 + rng.normal() * 10.0 ** rng.integers(-9, 0)))
     if kind < 0.4:
@@ -91,7 +93,10 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
     if shape == "einsum":  # which begins anew
         start = dtype(op == "*")
     format = str(rng.choice(FORMATS))
-    fill = entries[0] if rng.random() < 0.5 else dtype(0)
+    fill = entries[0] if rng.random() < 0.5 and math.isfinite(entries[0]) else dtype(0)
+    if format == "SparseList":
+        fill = v if math.isfinite(v) else dtype(2)
+        entries = np.where(rng.random(len(entries)) < 3 / len(entries), entries, fill).astype(dtype)
     with np.errstate(all="ignore"):
         given = {
             "runs": entries,
@@ -106,8 +111,7 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
     for engine in engines:
         at = session(engine)
         spelled = "Float32(%r)" if dtype == np.float32 else "%r"
-        shown = spelled % float(fill) if math.isfinite(fill) else spelled % 1.0
-        at["A"] = Tensor.from_numpy(entries, f"{format}(Element({shown}))")
+        at["A"] = Tensor.from_numpy(entries, f"{format}(Element({spelled % float(fill)}))")
         at["s"], at["v"] = Scalar(start), Scalar(v)
         at["C"], at["n"] = np.array([start], dtype), count
         at.run(PROGRAMS[shape].format(sign))

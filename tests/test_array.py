@@ -191,11 +191,29 @@ def test_a_result_goes_with_the_last_reference_to_it() -> None:
 
 
 def test_quotients_by_zero_depend_on_structure() -> None:
-    """A fill of 0 on the left decides; elsewhere floats are as NumPy's, and integers an error."""
+    """A fill of 0 on the left decides; elsewhere floats are as NumPy's. Of integers they are 0."""
     of, zeros = np.array([0, 3]), np.array([0.0, 3.0])
     assert (Tensor("SparseList(Element(0))", of) // of).todense().tolist() == [0, 1]
     assert (Tensor("SparseList(Element(0.0))", zeros) / 0).todense().tolist() == [0, np.inf]
     with np.errstate(all="raise"):
         assert np.array_equal((xp.asarray(of) / of).todense(), [np.nan, 1], equal_nan=True)
-    with pytest.raises(FinchError, match="an integer is divided by 0"):
-        (xp.asarray(of) // of).todense()
+    for fill in (0, 1, 3):
+        by = Tensor(f"SparseList(Element({fill}))", of)
+        for left, right in ((by, of), (of, by), (by, by), (by, 0), (3, by), (by, 2)):
+            with np.errstate(all="ignore"):
+                wanted = [np.asarray(x.todense() if x is by else x) for x in (left, right)]
+                wanted = [wanted[0] // wanted[1], wanted[0] % wanted[1]]
+            found = [xp.floor_divide(left, right), xp.remainder(left, right)]
+            assert [x.todense().tolist() for x in found] == [x.tolist() for x in wanted]
+
+
+@pytest.mark.parametrize("fill", ["0.0", "1.0", "Inf"])
+def test_quotients_of_infinities_are_those_of_the_standard(fill: str) -> None:
+    values = np.array([np.inf, -np.inf, 1.0, -1.0, np.nan, 7.5])
+    for format in (f"Dense(Element({fill}))", f"SparseList(Element({fill}))"):
+        x = Tensor(format, values)
+        for by in (2.0, -2.0, np.inf, -np.inf, 0.1):
+            by_infinity = [np.nan, np.nan, *((0.0, -1.0) if by > 0 else (-1.0, 0.0)), np.nan]
+            finite = [by * np.inf, -by * np.inf, *np.floor_divide([1.0, -1.0], by), np.nan]
+            wanted = by_infinity if np.isinf(by) else finite
+            assert np.array_equal(xp.floor_divide(x, by).todense()[:5], wanted, equal_nan=True)

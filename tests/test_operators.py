@@ -143,12 +143,18 @@ def truncated_remainder(a: Any, b: Any) -> Any:
 
 
 def is_undefined(row: Operator, *values: tuple[Any, Type]) -> bool:
-    """Whether the row says that there is no result: of a division of an integer by 0."""
+    """Whether the row says that there is no result: of a division of an integer by 0, and of a float
+    as a type that does not have it."""
     if row.undefined is None:
         return False
     found = row.undefined(*(const(v, t) for v, t in values))
-    whole = not any(t.is_float for _, t in values)
-    assert isinstance(found, Const) and found.value == (whole and values[1][0] == 0)
+    if row.name in TYPES:
+        ((value, _),) = values
+        expected = not TYPES[row.name].lowest <= value <= TYPES[row.name].highest or value % 1 != 0
+        expected &= isinstance(value, float)  # integers wrap around
+    else:
+        expected = not any(t.is_float for _, t in values) and values[1][0] == 0
+    assert isinstance(found, Const) and found.value == expected
     return found.value
 
 
@@ -232,6 +238,7 @@ REFERENCES: dict[str, tuple[Callable[..., Any], tuple[Type, ...]]] = {
 PAIRED = {"=>", "first", "last", "minby", "maxby"}
 #: rows that are tested one by one below
 APART = {"^", "ldexp", "ifelse", "coalesce", *TYPES}
+APART |= {f"cut_{type.name}" for type in TYPES.values() if type.is_integer}
 #: those of many steps (`test_steps_of_floats.py`)
 OF_STEPS = {"add_times", "sub_times", "mul_times", "div_times"}
 

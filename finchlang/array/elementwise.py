@@ -4,6 +4,7 @@ their common type."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,23 @@ def truth(arg: Expression) -> Expression:
     return converted(arg, Bool)
 
 
+def _quotient(op: str, a: Expression, b: Expression) -> Expression:
+    """As the array standard has it of infinities, of which the quotient is that without a floor, and
+    NumPy of integers by 0, which give 0 (so that it makes no difference what is stored)."""
+    if a.values.type.is_float:
+        found = apply(op, a, b)
+        if op != "fld":
+            return found
+        is_beyond = apply("==", apply("abs", a), number(inf, a))
+        is_beyond = apply("&&", is_beyond, apply("<", apply("abs", b), number(inf, b)))
+        return apply("ifelse", is_beyond, apply("/", a, b), found)
+    if isinstance(b, Constant) and b.values.fill.value != 0:
+        return apply(op, a, b)
+    is_zero = apply("==", b, number(0, b))
+    quotient = apply(op, a, apply("ifelse", is_zero, number(1, b), b))
+    return apply("ifelse", is_zero, number(0, a), quotient)
+
+
 _NUMBERS = ("int", "uint", "float")
 _BITS = ("bool", "int", "uint")
 
@@ -100,8 +118,8 @@ add = _same("add", "+", *_NUMBERS, bools="||")
 subtract = _same("subtract", "-", *_NUMBERS)
 multiply = _same("multiply", "*")
 divide = _float("divide", "/", 2)
-floor_divide = _same("floor_divide", "fld", *_NUMBERS)
-remainder = _same("remainder", "mod", *_NUMBERS)
+floor_divide = _of_two("floor_divide", lambda a, b: _quotient("fld", a, b), *_NUMBERS)
+remainder = _of_two("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS)
 pow = _same("pow", "^", *_NUMBERS)
 maximum = _same("maximum", "max")
 minimum = _same("minimum", "min")

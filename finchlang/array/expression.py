@@ -224,7 +224,8 @@ def converted(arg: Expression, to: Type) -> Expression:
         return arg
     if isinstance(arg, Number):
         return Number(to.wrap(arg.value), to)
-    return apply(to.name, arg)
+    is_cut = arg.values.type.is_float and to.is_integer  # as NumPy's are
+    return apply(f"cut_{to.name}" if is_cut else to.name, arg)
 
 
 # ----------------------------------------------------------------------------------------- Array

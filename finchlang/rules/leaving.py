@@ -133,7 +133,7 @@ def _may_fail(call: Call) -> bool:
     row = operator(call.op)
     if isinstance(call.op, Operation):
         return any(isinstance(n, Call) and _may_fail(n) for n in walk(call.op.body))
-    return row is not None and row.undefined is not None
+    return row is not None and row.may_fail([type_of(arg) for arg in call.args])
 
 
 def _is_read(tensor: Node, body: Node, updates: int) -> bool:

@@ -248,6 +248,8 @@ def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) ->
             step = _step(node)
             if not _is_exact(step):
                 return _steps(node, row, times)
+            if row.repeated is None:
+                return None
             product = Call(named(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
         case Sieve(condition, body):

@@ -26,7 +26,7 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
 
     Products around the sum are distributed. Relies on: g is associative and commutative, and n times
     a is one multiple of a, which a is collapsed to: of integers, since sums of floats may overflow in
-    another order, or g is idempotent; nothing of the target is left to look up, since a
+    another order, or g is right-idempotent; nothing of the target is left to look up, since a
     place is found, and what a level does once it is written is done, for both assignments together;
     no term may be missing, since a sum with one is missing as a whole; a sequence of phases is in all of
     the region, not behind a part that has been done; what is added to is a plain
@@ -47,7 +47,7 @@ def terms(machine: Machine, term: Node, state: State) -> Step | None:
     type = type_of(assign.value)
     if type != type_of(Call(assign.op, (assign.target, assign.value))) or type is None:
         return None
-    if type.is_float and not group.idempotent:
+    if type.is_float and not group.right_idempotent:
         return None
     constant, rest = split_terms(assign.value, group, lambda n: not mentions(n, term.index))
     if constant is None or rest is None:

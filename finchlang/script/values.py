@@ -15,7 +15,6 @@ import numpy as np
 from finchlang.algebra import Operator
 from finchlang.host.evaluate import as_function
 from finchlang.host.ir import Var
-from finchlang.properties import NO_RESULT
 from finchlang.script.show import check_depth, joined, kind_of, size_text, text
 from finchlang.script.views import TensorView
 from finchlang.source import FinchError
@@ -216,7 +215,7 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
 
     def checked(*args: Any) -> Any:
         if is_undefined(*args):
-            raise FinchError("bounds", NO_RESULT)
+            raise FinchError("bounds", op.fault.format(*args))
         return function(*args)
 
     return checked, expr.type
