@@ -117,6 +117,9 @@ _ONE_ALONE = _one_alone()
 _PARTS = (("first", "first"), ("last", "second"))
 
 
+#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
+_ONCE: Any = {"idempotent": True, "right_idempotent": True}
+
 _ROWS = (
     Operator(
         "+",
@@ -213,8 +216,7 @@ _ROWS = (
             arithmetic(name, bools=True),
             associative=True,
             commutative=True,
-            idempotent=True,
-            right_idempotent=True,
+            **_ONCE,
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
@@ -233,8 +235,7 @@ _ROWS = (
             name,
             (2, 2),
             by_first(worse),
-            idempotent=True,
-            right_idempotent=True,
+            **_ONCE,
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
             first_counts=True,
         )
@@ -262,8 +263,7 @@ _ROWS = (
             build(primitive),
             associative=True,
             commutative=True,
-            idempotent=True,
-            right_idempotent=True,
+            **_ONCE,
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
@@ -322,7 +322,7 @@ _ROWS = (
     Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     *(
-        Operator(n, (2, 2), lambda a, b: b, idempotent=True, right_idempotent=True, keeps_old=False)
+        Operator(n, (2, 2), lambda a, b: b, **_ONCE, keeps_old=False)
         for n in ("initwrite", "overwrite")
     ),
     *(
@@ -356,8 +356,7 @@ def _choose(z: Literal) -> Operator:
         (2, 2),
         build,
         associative=True,
-        idempotent=True,
-        right_idempotent=True,
+        **_ONCE,
         identity=law(z.value),
         overrides=True,
     )
@@ -370,8 +369,7 @@ def _initwrite(z: Literal) -> Operator:
         f"initwrite({z.value})",
         (2, 2),
         lambda a, b: b,
-        idempotent=True,
-        right_idempotent=True,
+        **_ONCE,
         identity=law(z.value, at=2),
         keeps_old=False,
     )

@@ -98,10 +98,10 @@ class Kernel:
         exchanged: frozenset[str] = frozenset(),
     ):
         self.source, self.formats, self.which_rules = program, formats, which_rules
-        self.checked = checked or os.environ.get("FINCH_CHECKED") == "1"
         self.insert_workspaces, self.exchanged = workspaces, exchanged
+        self.checked = checked or os.environ.get("FINCH_CHECKED") == "1"
         self._cache = default_cache()
-        choices = which_rules, workspaces, tuple(sorted(exchanged)), self.checked
+        choices = which_rules, workspaces, self.checked, tuple(sorted(exchanged))
         self._key = cache_key(program, formats, choices, self._cache)
         self._entry = self._key.recall() if self._key is not None else None
         self.was_found = self._entry is not None  # it was compiled before
