@@ -4,14 +4,15 @@ whether those that it reads were written. Where not, the program ends with a Bug
 An array that grows has as many entries as there were at first, or as Grow was asked for, whatever room
 there is. It has a shadow, too, a byte for each entry: whether that was written since it was asked for.
 What an array holds when the program begins counts as written; scratch memory, and what a sort leaves
-undefined, do not."""
+undefined, do not. Of what is searched the first and the last entry are looked at, as a search would take
+as many steps as there are entries otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, op, sub
+from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, minimum, op, sub
 from finchlang.host.ir import (
     BLOCK,
     Buffer,
@@ -116,7 +117,7 @@ class _Checks:
             self._listing.statement(statement, 0)
             self._line = self._listing.lines.pop().replace("{", "{{").replace("}", "}}")
         for part in touched:
-            result += self._accessed(*part)
+            result += self._accessed(*part, isinstance(statement, Search))
         result += self._keys(statement)
         result.append(statement)
         for buffer, start, stop, is_read in touched:
@@ -125,7 +126,9 @@ class _Checks:
                 result.append(Fill(self.shadows[buffer], start, stop, content))
         return result
 
-    def _accessed(self, buffer: Buffer, start: Expr, stop: Expr, is_read: bool) -> list[Stmt]:
+    def _accessed(
+        self, buffer: Buffer, start: Expr, stop: Expr, is_read: bool, is_searched: bool = False
+    ) -> list[Stmt]:
         """Whether the entries are there and, if they are read, were written."""
         size, result = self._size(buffer)
         count, last, name = sub(stop, start), sub(stop, 1), self._listing.name(buffer)
@@ -139,11 +142,14 @@ class _Checks:
         result.append(self._fail_if(is_outside, f"{name}[{places}] of {{}}", *ends, size))
         if is_read and buffer in self.shadows and not buffer.is_anything:
             each, note = Var("at", Int64), Var("written", UInt8)
-            at = start if count is ONE else each
+            at, first, behind = start if count is ONE else each, start, last
+            if is_searched:
+                first, behind = ZERO, minimum(sub(count, 1), 1)
+                at = op("select", compare("eq", each, ZERO), start, last)
             is_unwritten = compare("eq", note, UNWRITTEN)
             fail = self._fail_if(is_unwritten, f"{name}[{{}}] was never written", at)
             look = (Load(note, self.shadows[buffer], at), fail)
-            result += look if count is ONE else [For(each, start, last, Code(look))]
+            result += look if at is start else [For(each, first, behind, Code(look))]
         return result
 
     def _keys(self, statement: Stmt) -> list[Stmt]:
