@@ -149,7 +149,10 @@ class SparseByteMap(Level):
             host.store(store.ptr, ZERO, ZERO)
             host.store(store.ptr, ONE, host.get(store.stored))
         host.set(store.fibers, count)
-        self.lvl.freeze(host, store.child, dims[:-1], host.let(mul(count, size), "count"))
+        positions = host.let(mul(count, size), "count")
+        if not store.is_whole:  # a copy has no room for fibers that were dropped again
+            host.set(store.cleared, positions)
+        self.lvl.freeze(host, store.child, dims[:-1], positions)
 
     def _is_dense(self, host: Host, store: Storage, size: Expr) -> Expr:
         """Whether so many positions are listed, of fibers that are all there, that to look at all of them
