@@ -269,3 +269,11 @@ def test_code_without_checks_is_not_that_with_them_on_disk(
 )
 def test_programs_do_checked_what_they_say(path: Path, tmp_path: Path) -> None:
     check_program(path, "native", tmp_path, checked=True)
+
+
+def test_an_array_that_is_resized_stays_as_it_was() -> None:
+    session, y = Session(checked=True), np.arange(3.0)
+    session["y"], session["x"] = y, np.array([5.0, 6.0])
+    session.run("@finch begin\ny .= 0\nfor i = _\ny[i] = x[i]\nend\nend")
+    np.testing.assert_array_equal(session["y"], [5.0, 6.0])
+    np.testing.assert_array_equal(y, [0.0, 1.0, 2.0])

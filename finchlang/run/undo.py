@@ -82,8 +82,8 @@ class Output:
         if not takes_memory and shape != argument[SHAPE]:
             # the value keeps what it was, and the name gets another
             own = [array.copy() for array in own]
-            for array in argument[ARRAYS]:
-                self.undoing.undo_one(array)
+            for number, _ in self.written:
+                self.undoing.undo_one(number)
         return Memory(shape, own, counters)
 
 
@@ -131,10 +131,10 @@ class Undoing:
         for number, array in self.kept:
             self._restore(number, array)
 
-    def undo_one(self, own: np.ndarray) -> None:
-        """Have this array alone as it was."""
-        for number, array in self.kept:
-            if array is own:
+    def undo_one(self, number: int) -> None:
+        """Have the array of this buffer alone as it was."""
+        for kept, array in self.kept:
+            if kept == number:
                 self._restore(number, array)
 
     def _restore(self, number: int, array: np.ndarray) -> None:
