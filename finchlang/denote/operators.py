@@ -112,16 +112,11 @@ _STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_
 
 
 def _stepped(step: Meaning) -> Meaning:
-    """As many steps with a as n says, one by one, as long as they change anything."""
+    """As many steps with a as n says, one by one."""
 
     def run(x: Any, a: Any, n: Any) -> Any:
         x, a = _floats((x, a))
-        for k in range(int(n)):
-            after = step(x, a)
-            if after == x or after != after or (step is np.multiply and step(after, a) == x):
-                return after if (int(n) - k) % 2 else step(after, a)
-            x = after
-        return x
+        return reduce(lambda x, _: step(x, a), range(int(n)), x)
 
     return run
 
