@@ -48,7 +48,7 @@ class Laws(Node):
         for more in (r.laws for r in self.ranged if r.known):
             found = replace(
                 found,
-                properties=tuple(sorted({*found.properties, *more.properties})),
+                properties=found.properties + more.properties,
                 identity=found.identity or more.identity,
                 annihilators=found.annihilators + more.annihilators,
                 distributes=found.distributes + more.distributes,

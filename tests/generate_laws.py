@@ -187,6 +187,20 @@ REGIONAL = {
 }  # fmt: skip
 
 
+#: functions of numbers, a range, and what is true of them over that
+RANGED = (
+    ("a < b ? a : b", "x >= 0", ("annihilator = 0", "idempotent", "associative")),
+    ("a > b ? a : b", "x >= 0", ("identity = 0", "right_idempotent")),
+    ("a > b ? a : b", "0 >= x", ("annihilator(0)", "commutative")),
+    ("a < b ? a : b", "x <= 2", ("identity(2)",)),
+    ("abs(a) + abs(b)", "x >= 0", ("identity(0)", "commutative", "associative")),
+    ("a < 0 ? b : a", "x >= 0", ("idempotent", "right_idempotent", "associative")),
+    ("a * b < 0 ? 2 : a * b", "0 <= x <= 4", ("annihilator(0)", "identity(1)", "commutative")),
+    ("a > 2 ? a - b : a * b", "x < 2 && x > -2", ("annihilator(0)", 'distributes("+", 2)')),
+    ("b > 0 ? a : 0 - b", "x > 0", ("idempotent", "associative")),
+)
+
+
 class LawGenerator:
     """Definitions with laws, for programs of a kind."""
 

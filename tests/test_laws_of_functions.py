@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from law_campaign import run_case
+from law_campaign import GOOD, run_case, run_declaration
 
 from finchlang import FinchError, Session
+from finchlang.text.format import formatted
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
 
 TYPES = ("Int64", "Float64", "Int8", "Int32")
 
@@ -153,3 +156,33 @@ def test_a_law_is_told_by_the_name_that_is_written() -> None:
 def test_random_laws_are_told_where_the_script_finds_them_wrong(seed: int) -> None:
     outcome, shown = run_case(seed)
     assert outcome in ("told", "held", "told by other operands"), f"{outcome}\n{shown}"
+
+
+@pytest.mark.parametrize("is_lie", (False, True))
+@pytest.mark.parametrize("seed", range(15))
+def test_random_declarations_change_no_result_unsaid(seed: int, is_lie: bool) -> None:
+    outcome, shown = run_declaration(seed, is_lie)
+    assert outcome in GOOD, f"{outcome}\n{shown}"
+
+
+def test_a_range_is_written_as_it_is_read() -> None:
+    text = '@properties where annihilator = 0 distributes("+", 2) where 0 <= x && x < 3'
+    script = parse_script(f"{text}\nwhere = 3")
+    assert pretty(script) == text.replace(" = 0", "(0)") + "\nwhere = 3"
+    assert parse_script(pretty(script)) == script
+    assert formatted(text.replace(" = ", "=").replace(" && ", "&&")) == text + "\n"
+
+
+@pytest.mark.parametrize("values, stored", [([3.0, 0.0], 0), ([np.nan, 0.0], 1), ([-1.0, 0.0], 1)])
+def test_what_is_not_in_a_range_is_not_relied_on(values: list[float], stored: int) -> None:
+    """Nor is NaN."""
+    session = Session()
+    session.run("@properties min annihilator(0) where x >= 0")
+    session["b"] = np.array(values)
+    session.run(
+        "A = Tensor(SparseList(Element(0.0)), [0.0, 0.0])\nB = Tensor(SparseList(Element(0.0)), b)"
+    )
+    session.run("r = Tensor(SparseList(Element(0.0)), 2)")
+    session.run("@finch begin r .= 0; for i = _; r[i] = min(A[i], B[i]) end end")
+    assert session["r"].countstored() == stored
+    assert np.array_equal(session["r"].to_numpy(), np.minimum(0, values), equal_nan=True)

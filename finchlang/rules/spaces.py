@@ -87,10 +87,9 @@ class Spaces:
         """The value of an access where nothing is stored; None of what has a value everywhere, unless
         that is asked for, too."""
         level = self.formats.get(root(access.tensor) or "")
-        is_asked = isinstance(level, Level) and (
-            has_gaps(level) or (is_everywhere and level.order > 0)
-        )
-        return level.fill if is_asked and isinstance(level, Level) else None
+        if not isinstance(level, Level) or not (has_gaps(level) or is_everywhere and level.order):
+            return None
+        return level.fill
 
     def operand(self, arg: Node) -> Operand:
         """What is known of an argument."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from finchlang.normalize import Context, Format, stages
-from finchlang.normalize.context import RESERVED, WORDS, root
+from finchlang.normalize.context import RESERVED, WORDS
 from finchlang.normalize.shape_operators import operators_in
 from finchlang.operation import Operation, Ranged
 from finchlang.rules.spaces import has_gaps, inferred_fill
@@ -141,10 +141,9 @@ def with_operations(node: KernelNode, operations: Mapping[str, Node]) -> KernelN
 
 def _of_call(ranged: Ranged, node: Call | Assign) -> Ranged:
     """Laws over a range as those of one call: known to hold if all its operands lie there."""
-    args = node.args if isinstance(node, Call) else (node.target,)  # results may be anything
-    are_known = isinstance(node, Call) and all(
+    are_known = isinstance(node, Call) and all(  # what is reduced may be anything
         ranged.holds(arg.value) if isinstance(arg, Literal) else _name(arg) in ranged.known
-        for arg in args
+        for arg in node.args
     )
     return ranged if are_known else replace(ranged, known=())
 
@@ -166,9 +165,10 @@ def in_ranges(
     if not isinstance(function, Operation) or not function.laws.ranged:
         return function
     nodes = list(walk(program))
-    own = {root(n.target.tensor) for n in nodes if isinstance(n, Assign)}
-    own |= {n.tensor.name for n in nodes if isinstance(n, Declare)}
-    own |= {n.variable.name for n in nodes if isinstance(n, Define)}
+    made: list[Node] = [n.target for n in nodes if isinstance(n, Assign)]
+    made += [n.tensor for n in nodes if isinstance(n, Declare)]
+    made += [n.variable for n in nodes if isinstance(n, Define)]
+    own = {v.name for node in made for v in walk(node) if isinstance(v, Variable)}
     read = {_name(arg) for n in nodes if isinstance(n, Call) for arg in n.args} - own
     found = [(n, a) for n, a in zip(names, arguments, strict=True) if n in read and a is not None]
     ranged = tuple(

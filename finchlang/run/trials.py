@@ -58,7 +58,7 @@ _NAMES = ("x", "y", "z")
 _NONE = 1 << 60
 _TRUE, _FALSE = Literal(True), Literal(False)
 #: how much the results of floats may differ, of the greater one
-TOLERANCE = 1e-4
+TOLERANCE, LARGEST = 1e-4, 1e300
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def samples(type: Type, near: tuple[Any, ...] = ()) -> np.ndarray:
         if type.is_float:
             found = np.concatenate([found, source.standard_normal(12) * 10])
         about = [n + step for n in near for step in (0, 1, -1)]
-        found = np.unique([*found, *(v for v in about if value_in(v, type) == v)])
+        found = np.unique([*found, *(v for v in about if value_in(v, type) is not None)])
     return found[np.lexsort((found < 0, np.abs(found)))].astype(type.dtype)
 
 
@@ -336,7 +336,7 @@ def _is_equal(one: Const, other: Const) -> bool:
     a, b = one.value, other.value
     if a == b or (a != a and b != b):
         return True
-    return one.type.is_float and abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1)
+    return one.type.is_float and abs(a - b) <= TOLERANCE * min(max(abs(a), abs(b), 1), LARGEST)
 
 
 class _Search:
@@ -349,7 +349,9 @@ class _Search:
         names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
         steps = accumulate(map(len, values), mul, initial=1)
         code = " + ".join(f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False))
-        differ = f"one != other && abs(one - other) > {TOLERANCE} * max(abs(one), abs(other), 1)"
+        # infinities are equal to themselves alone, as is NaN
+        about = f"abs(one - other) <= {TOLERANCE} * min(max(abs(one), abs(other), 1), {LARGEST})"
+        differ = f"one != other && (one == one || other == other) && !({about})"
         names = [*names, f"one = {one}", f"other = {other}", f"code = {code or 0}"]
         loops = ", ".join(f"{i} = _" for i in ("o", *reversed(indices)))
         if not any(type.is_float for type in trial.names.values()):

@@ -27,7 +27,7 @@ PROPERTIES = {
 #: those that take a value; those that take an operator, with how many arguments they have
 OF_VALUES = ("identity", "annihilator")
 OF_OPERATORS = {"distributes": (1, 2), "inverse": (1,)}
-#: what stands around the range of some laws, and these
+#: what stands between laws and their range
 WHERE = Variable("where")
 #: what regions are made of
 SETS = ("|", "&", "~")
@@ -75,26 +75,27 @@ def with_properties(known: Declared, stated: tuple[Node, ...], evaluate: Evaluat
     """The laws with those of a line `@properties`. Raises FinchError "type" at what no function has,
     and where laws contradict each other."""
     laws = known.laws
+    if WHERE in stated:
+        return _with_range(known, stated[:-2], stated[-1], evaluate)
     for law in stated:
-        is_ranged = isinstance(law, Call) and law.op == WHERE
-        laws = (_with_range if is_ranged else _with_law)(laws, law, known, evaluate)
+        laws = _with_law(laws, law, known, evaluate)
         message = next(_contradictions(laws), None)
         if message is not None:
             raise FinchError("type", f"the laws of `{known.name}` contradict: {message}", law.span)
     return laws
 
 
-def _with_range(laws: Laws, where: Node, known: Declared, evaluate: Evaluate) -> Laws:
-    """The laws with some that hold over a range, where its comparisons hold of each argument."""
-    assert isinstance(where, Call)
-    condition, *stated = where.args
-    bounds = tuple(_bounds(condition))
+def _with_range(
+    known: Declared, stated: tuple[Node, ...], condition: Node, evaluate: Evaluate
+) -> Laws:
+    """The laws with some that hold where the comparisons of a condition hold of each argument."""
+    bounds, ranged = tuple(_bounds(condition)), known.laws.ranged
     if len({arg for bound in bounds for arg in bound.args if isinstance(arg, Variable)}) > 1:
         raise _no_range(condition)
-    old = next((r for r in laws.ranged if r.bounds == bounds), Ranged(bounds, Laws()))
-    own = with_properties(replace(known, laws=old.laws), tuple(stated), evaluate)
-    others = (r for r in laws.ranged if r is not old)
-    return replace(laws, ranged=(*others, replace(old, laws=own)))
+    old = next((r for r in ranged if r.bounds == bounds), Ranged(bounds, Laws()))
+    own = with_properties(replace(known, laws=old.laws), stated, evaluate)
+    others = (r for r in ranged if r is not old)
+    return replace(known.laws, ranged=(*others, replace(old, laws=own)))
 
 
 def _bounds(condition: Node) -> Iterator[Call]:

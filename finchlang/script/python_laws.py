@@ -70,12 +70,14 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
     known = declared(value, name)
     given: list[Any] = []
     stated = tuple(_stated(law, what, given) for law, what in laws.items() if what is not False)
-    flat = [node for nodes in stated for node in nodes]
+    flat = tuple(node for nodes in stated for node in nodes)
+    found = with_properties(known, flat, lambda n: given[n.value])  # type: ignore[attr-defined]
+    known = Declared(known.name, known.parameters, found)
     for range, own in ranges.items():
         inner = [node for law, what in own.items() for node in _stated(law, what, given)]
-        flat.append(Call(WHERE, (_expression(range, "range"), *inner)))
-    found = with_properties(known, tuple(flat), lambda n: given[n.value])  # type: ignore[attr-defined]
-    known = Declared(known.name, known.parameters, found)
+        flat = *inner, WHERE, _expression(range, "range")
+        found = with_properties(known, flat, lambda n: given[n.value])  # type: ignore[attr-defined]
+        known = Declared(known.name, known.parameters, found)
     for arguments, result in cases.items():
         known = Declared(known.name, known.parameters, _case(known, arguments, result))
     if region is not None:

@@ -309,10 +309,8 @@ class Builder(FormsBuilder):
 
     def properties(self, parts: list) -> Node:
         self.name(parts[1])
-        name, *laws = nodes(parts[1:])
-        if any(isinstance(part, Token) and part.type == "WHERE" for part in parts):
-            laws = [Call(Variable("where"), (laws.pop(), *laws))]
-        return Macro("properties", (name, *laws), span=self.over(parts))
+        found = nodes([Variable(p) if p == "where" else p for p in parts[1:]])
+        return Macro("properties", found, span=self.over(parts))
 
     def law_of_call(self, parts: list) -> Node:
         word, call, value = parts[0], parts[1], parts[3]

@@ -118,9 +118,7 @@ class Pass:
         self.frames = [Frame(None, "file")]
         self.suspect: Token | None = None
         self.is_declaring = False  # whether a `(` after a number gives the sizes of a declaration
-        self.laws: int | None = (
-            None  # the line of the last `@properties`, where laws may have a range
-        )
+        self.laws: int | None = None  # the line of the last `@properties`
         self.line, self.indent = 0, 0  # the line of the last token, and where its first one stood
 
     def tokens(self) -> Iterator[Token]:

@@ -231,13 +231,7 @@ def _broadcast(node: Broadcast) -> tuple[str, int]:
 
 
 def macro_text(node: Macro) -> tuple[str, int]:
-    args: list[Node] = []
-    for arg in node.args:
-        if node.name == "properties" and isinstance(arg, Call) and arg.op == Variable("where"):
-            args += *arg.args[1:], Variable("where"), arg.args[0]
-        else:
-            args.append(arg)
-    return " ".join([f"@{node.name}", *map(pretty, args)]), ATOM
+    return " ".join([f"@{node.name}", *(pretty(a) for a in node.args)]), ATOM
 
 
 def _looplet(name: str, *parts: Any) -> tuple[str, int]:
