@@ -97,8 +97,9 @@ class Switch(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice(Looplet):
-    """`options[k][1]` where the k-th condition holds (no two do), else `otherwise`: a switch that the
-    derived rule Union takes together with others, where Switch tells all combinations apart."""
+    """`options[k][1]` where the k-th condition holds (no two do), else `otherwise`: a switch that waits
+    until nothing else is to be done. The derived rule Union takes several together, where the rule
+    Choice tells all combinations apart."""
 
     options: tuple[tuple[Expr, Node], ...]
     otherwise: Node

@@ -88,12 +88,15 @@ def test_program(path: Path, engine: str, tmp_path: Path) -> None:
     check_program(path, engine, tmp_path)
 
 
-def check_program(path: Path, engine: str, folder: Path, checked: bool = False) -> None:
-    """Run a program, which must do what it says."""
+def check_program(
+    path: Path, engine: str, folder: Path, checked: bool = False, rules: str = "all"
+) -> None:
+    """Run a program, which must do what it says, by some of the rules."""
     text = path.read_text("utf-8")
     wanted = expected(text)
     printed: list[str] = []
-    session = Session(engine, output=printed.append, workspaces=wanted.workspaces, checked=checked)
+    choices = engine, rules, printed.append, (), None, wanted.workspaces, checked
+    session = Session(*choices)
     session["FOLDER"] = str(folder)
     error: FinchError | None = None
     try:

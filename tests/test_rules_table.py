@@ -41,7 +41,9 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     assert len(set(names)) == len(names)
     assert [n for n in names if n in PRIORITY] == list(PRIORITY)
     assert names.index("Jumper") < names.index("StepperSeek")  # Looplets'23 section 6.2
-    rest = "Break Block Define Sieve Assign Declare Freeze Thaw Variable Extent Shift Jumper "
+    rest = (
+        "Break Choice Block Define Sieve Assign Declare Freeze Thaw Variable Extent Shift Jumper "
+    )
     rest += "Terms Union Overlap Pieces Together Located Sought Leapfrog Positions Regions Rest "
     rest += "Initialisation CommonSize DeadWorkspace Copy CopyFibers Missing"
     assert set(names) - set(PRIORITY) == set(rest.split())

@@ -14,6 +14,7 @@ from finchlang.host.fold import ONE, add, compare, op, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     AcceptRun,
+    Choice,
     Lookup,
     Looplet,
     Switch,
@@ -122,6 +123,23 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     E, i = found
     return E.payload(E.hole.body(state.host, evaluate(i, state, machine))), state
+
+
+@looplet_rule("Choice", Choice)
+def choice(machine: Machine, E: Context, state: State) -> Step:
+    """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
+    ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
+
+    y being the other options, in turn, and what it is otherwise: a switch of several arms, which the
+    derived rule Union tells apart only as far as it makes a difference."""
+    (condition, first), *others = E.hole.options
+    rest = replace(E.hole, options=tuple(others)) if others else E.hole.otherwise
+    state.host.branch(
+        condition,
+        machine.arm("Choice", E.term, E[first], state),
+        machine.arm("Choice", E.term, E[rest], state),
+    )
+    return EMPTY, state
 
 
 @rule("AcceptRun", steps=("AcceptRun",))

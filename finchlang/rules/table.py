@@ -59,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     steppers.stepper_seek,
     steppers.stepper_next,
     loops.lookup,
+    loops.choice,
     loops.accept_run,
     rest.rest,
     loops.unfurl,

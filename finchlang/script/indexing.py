@@ -19,6 +19,7 @@ from finchlang.script.values import (
 from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy
+from finchlang.tensors.aligned import full_aligned
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Type, can_store, type_of_dtype, type_of_value
 
@@ -136,7 +137,7 @@ def _part(tensor: Tensor | SwizzledTensor, subscripts: tuple[int | slice, ...]) 
     rows = zip(coordinates, places, kept, strict=True)
     inside = [(at >= 0) & (at < len(of)) & (row == of.start + at * of.step) for row, at, of in rows]
     stored = np.all(np.array(inside), axis=0)
-    found = np.full([len(of) for of in kept], tensor.fill, tensor.dtype)
+    found = full_aligned(tuple(map(len, kept)), tensor.fill, tensor.dtype)
     found[tuple(at[stored] for at in places)] = values[stored]
     return found[tuple(0 if isinstance(p, int) else ALL for p in subscripts)]
 
