@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from math import inf, nan
 
-from finchlang.host.fold import ONE, conjunction, const, op
+from finchlang.host.fold import ONE, ZERO, conjunction, const, op
 from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
 from finchlang.host.residual import ResidualHost
 from finchlang.native.radix_sort import sort_bits, sort_by
@@ -134,8 +134,8 @@ def steps(name: str, type: Type) -> Residual:
 
     From x to the result the steps go in one direction (but for the sign): if neither end is an infinity,
     nor, of products, less than the normal numbers, nothing between them is. Otherwise it is one step, and
-    then twice as many or, where that is not so, half as many. Two steps that change nothing are the
-    last but for an odd one."""
+    then twice as many or, where that is not so, half as many. A step that changes nothing is the
+    last, two that do are but for an odd one."""
     host, (one, many) = ResidualHost(), _MANY[name]
     given, a = host.variable("x", type), host.variable("a", type)
     count = host.variable("count", Int64)
@@ -169,6 +169,7 @@ def steps(name: str, type: Type) -> Residual:
         host.branch(op("or", is_right, is_one), take, lambda: host.set(most, op("shr", size, 1)))
 
     def in_parts() -> None:
+        host.set(left, op("select", op("eq", op(one, given, a), given), ZERO, count))
         host.loop(lambda: op("gt", host.get(left), 0), step)
         host.set(whole, host.get(now))
 
