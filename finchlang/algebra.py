@@ -131,6 +131,7 @@ _ROWS = (
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
         stepped="add_times",
+        translates=True,
         group="+",
         inverse="-",
         undone_by="-",
@@ -147,6 +148,7 @@ _ROWS = (
         ),
         repeated="*",
         stepped="sub_times",
+        translates=True,
         group="+",
     ),
     Operator(

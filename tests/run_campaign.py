@@ -30,6 +30,7 @@ PROGRAMS = {
     "nested": "@finch for i = 1:n, j = 1:2; s[] {} v[] end",
     "einsum": "@einsum s[] {} A[i]",
     "both": "@finch for i = _; s[] {} v[] + A[i] end",
+    "around a loop": "@finch for i = _, j = _; s[] {} A[i] * x[j] end",
 }
 OWN = "function own(x, y)\nreturn x - y\nend"
 
@@ -93,6 +94,7 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
     if shape == "einsum":  # which begins anew
         start = dtype(op == "*")
     format = str(rng.choice(FORMATS))
+    factors = np.array([number(rng, dtype) for _ in range(rng.integers(1, 4))], dtype)
     fill = entries[0] if rng.random() < 0.5 and math.isfinite(entries[0]) else dtype(0)
     if format == "SparseList":
         fill = v if math.isfinite(v) else dtype(2)
@@ -103,6 +105,7 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
             "einsum": entries,
             "nested": np.full(2 * count, v, dtype),
             "both": v + entries,
+            "around a loop": np.outer(entries, factors).ravel(),
         }.get(shape, np.full(count, v, dtype))
         expected = steps(op, start, given)
     used = np.concatenate([[start], given]).astype(dtype)
@@ -113,7 +116,7 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
         spelled = "Float32(%r)" if dtype == np.float32 else "%r"
         at["A"] = Tensor.from_numpy(entries, f"{format}(Element({spelled % float(fill)}))")
         at["s"], at["v"] = Scalar(start), Scalar(v)
-        at["C"], at["n"] = np.array([start], dtype), count
+        at["C"], at["x"], at["n"] = np.array([start], dtype), factors, count
         at.run(PROGRAMS[shape].format(sign))
         found = at["C"][0] if shape == "in a loop" else at["s"].value
         if not is_right(found, expected, used, op):

@@ -74,6 +74,10 @@ OF_RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "    for i = _\n        y[i] += w[i]\n    end\nend",
         {"A": LIST, "w": vector("SparseByteMap"), "x": DENSE, "y": DENSE},
     ),
+    "Repetition": (
+        "s .= 0\nfor i = _, j = _\n    s[] += A[i] * x[j]\nend",
+        {"s": Scalar(0.0), "A": INTERVAL, "x": DENSE},
+    ),
     "Terms": (SUM.format("A[i] + 2"), {"s": Scalar(0), "A": INTEGERS}),
     "Run": summed("A[i]", A=INTERVAL),
     "Union": summed("max(A[i], B[i])", A=LIST, B=OTHER),

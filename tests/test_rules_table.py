@@ -44,7 +44,8 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     rest = (
         "Break Choice Block Define Sieve Assign Declare Freeze Thaw Variable Extent Shift Jumper "
     )
-    rest += "Terms Union Overlap Pieces Together Located Sought Leapfrog Positions Regions Rest "
+    rest += "Repetition Terms Union Overlap Pieces Together Located Sought Leapfrog Positions "
+    rest += "Regions Rest "
     rest += "Initialisation CommonSize DeadWorkspace Copy CopyFibers Missing"
     assert set(names) - set(PRIORITY) == set(rest.split())
 
@@ -52,6 +53,7 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
 def test_the_paper_table_has_no_derived_rules() -> None:
     assert [r.name for r in rules("all") if r not in rules("paper")] == [
         *(
+            "Repetition",
             "DeadWorkspace",
             "Terms",
             "Union",

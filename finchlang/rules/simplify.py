@@ -233,9 +233,12 @@ def _never(_: Assign) -> bool:
     return False
 
 
-def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) -> Node | None:
+def repeat(
+    node: Node, times: Value, once: Callable[[Assign], bool] = _never, in_order: bool = True
+) -> Node | None:
     """A statement that does what `node` does when it is run `times` times (at least once), or None.
-    Assignments for which `once` holds do so already."""
+    Assignments for which `once` holds do so already. Unless `in_order`, steps are exchanged, and sums
+    of floats may overflow where the steps do not."""
     if times.expr is ONE or (once is not _never and _is_once(node, once)):
         return node
     match node:
@@ -245,36 +248,37 @@ def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) ->
                 return node
             if row is None:
                 return None
-            step = _step(node)
-            if not _is_exact(step):
+            step = step_of(node)
+            if not is_exact(node) and (in_order or not row.translates):
                 return _steps(node, row, times)
             if row.repeated is None:
                 return None
             product = Call(named(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
         case Sieve(condition, body):
-            inner = repeat(body, times, once)
+            inner = repeat(body, times, once, in_order)
             return inner and Sieve(condition, inner, span=node.span)
         case Define(variable, value, body):
-            inner = repeat(body, times, once)
+            inner = repeat(body, times, once, in_order)
             return inner and Define(variable, value, inner, span=node.span)
-        case Loop(index, extent, body) if _keeps_order(node, once):
-            inner = repeat(body, times, once)
+        case Loop(index, extent, body) if not in_order or _keeps_order(node, once):
+            inner = repeat(body, times, once, in_order)
             return inner and Loop(index, extent, inner, span=node.span)
         case Block(statements) if _write_apart(statements, once):
-            parts = [repeat(s, times, once) for s in statements]
+            parts = [repeat(s, times, once, in_order) for s in statements]
             if all(p is not None for p in parts):
                 return Block(tuple(p for p in parts if p is not None))
     return None
 
 
-def _step(node: Assign) -> Call:
+def step_of(node: Assign) -> Call:
+    """What an assignment makes of the old value and the new one."""
     return Call(node.op, (node.target, node.value))
 
 
-def _is_exact(step: Call) -> bool:
+def is_exact(update: Assign) -> bool:
     """Whether steps may be taken in any order, or at once: those of integers, which wrap around."""
-    type = type_of(step)
+    type = type_of(step_of(update))
     return type is not None and not type.is_float
 
 
@@ -294,7 +298,7 @@ def _keeps_order(loop: Loop, once: Callable[[Assign], bool]) -> bool:
     """Whether each place is updated by the same steps in the same order, if all steps of a loop are
     repeated one by one, or the order makes no difference."""
     return all(
-        loop.index in n.target.indices or once(n) or counts_once(n) or _is_exact(_step(n))
+        loop.index in n.target.indices or once(n) or counts_once(n) or is_exact(n)
         for n in walk(loop.body)
         if isinstance(n, Assign)
     )

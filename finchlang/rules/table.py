@@ -40,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     regions.phase,
     loops.switch,
     simplify.simplify_rule,
+    terms.repetition,
     dead_workspace.dead_workspace,
     terms.terms,
     regions.run,

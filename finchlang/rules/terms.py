@@ -1,21 +1,86 @@
-"""The terms of a sum in a loop, apart: a derived rule that distributes where this lets structure
-through (Looplets'23 Fig 5)."""
+"""Sums in loops, in another order: derived rules that take a repeated one at once, and distribute where
+this lets structure through (Looplets'23 Fig 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from finchlang.algebra import Operator, operator, referred
+from finchlang.host.fold import ONE, add, compare, conjunction, const, op, sub
+from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Looplet, Sequence, may_be_missing
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import bounded, find_looplets
-from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.expressions import resolve
+from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
+from finchlang.rules.expressions import evaluate, resolve
 from finchlang.rules.laws import in_type, inverse, is_inverse, is_undoing
 from finchlang.rules.prove import at_most
-from finchlang.syntax import Access, Assign, Call, Literal, Loop, Node, Variable, is_missing
+from finchlang.rules.simplify import is_exact, repeat
+from finchlang.syntax import (
+    EMPTY,
+    Access,
+    Assign,
+    Call,
+    Literal,
+    Loop,
+    Node,
+    Value,
+    Variable,
+    is_missing,
+)
 from finchlang.tensors.level import Fiber
 from finchlang.walk import mentions, walk
+
+
+@rule("Repetition", is_derived=True)
+def repetition(machine: Machine, term: Node, state: State) -> Step | None:
+    """i ∉ body, ⟨repeat(body, b - a + 1), s⟩ → s', s'(tns) is finite  ⟹
+    ⟨loop(i, extent(a, b), body), s⟩ → s'
+
+    body has loops that add up floats in one place tns, so that Simplify keeps the order of its steps.
+    Relies on: all that body writes are such places; each step adds what does not depend on the sum, so
+    that each sum on the way of the loop is a mean of sums on this way, and finite if these are; of those
+    an infinity or NaN would stay. Where the result has one, the loop is run from what was there."""
+    region = bounded(term)
+    if region is None or not isinstance(term, Loop) or mentions(term.body, term.index):
+        return None
+    length = Value(add(sub(region[1], region[0]), ONE))
+    body = repeat(term.body, length, in_order=False)
+    updates = [n for n in walk(term.body) if isinstance(n, Assign)]
+    if body is None or not all(map(_moves, updates)):
+        return None
+    places = [resolve(n.target.tensor, state) for n in updates]
+    host, leaves = state.host, [p for p in places if isinstance(p, Fiber) and p.level.is_leaf]
+    if len(leaves) < len(places):
+        return None
+
+    def values() -> list[Expr]:
+        return [evaluate(leaf.level.read(host, leaf), state) for leaf in leaves]
+
+    def whole() -> None:
+        before, inside = values(), state.inside()
+        machine.run(body, inside)
+        floats = [v for v in values() if v.type.is_float]
+        are_finite = (compare("lt", op("abs", v), const(inf, v.type)) for v in floats)
+
+        def in_order() -> None:
+            for leaf, value in zip(leaves, before, strict=True):
+                leaf.level.write(host, leaf, value)
+            others = (r for r in machine.rules if r.name != "Repetition")
+            Machine(others, machine.tracer).run(term, inside)
+
+        host.branch(op("not", conjunction(*are_finite)), in_order)
+
+    if_not_empty(host, *region, whole)
+    return EMPTY, state
+
+
+def _moves(update: Assign) -> bool:
+    """Whether steps of an update are sums, or their order makes no difference."""
+    row = operator(update.op)
+    is_sum = row is not None and (row.translates or row.right_idempotent)
+    return is_sum or is_exact(update)
 
 
 @rule("Terms", is_derived=True)
