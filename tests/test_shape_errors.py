@@ -228,3 +228,22 @@ def test_places_in_a_block_do_not_wrap_around_in_an_index_type() -> None:
         "@finch begin Q .= 0; for j=_, i=_; Q[i, j] = split(flatten(C), 1, 50)[i, j] end end"
     )
     assert np.array_equal(session["Q"].to_numpy(), m.reshape(50, 200, order="F"))
+
+
+@pytest.mark.parametrize(
+    "loop, hint",
+    [
+        ("for j = 0:2, i = _ s[] += A[i, j] end", "count from 1: `for j = 1:3` or `_`"),
+        ("for i = 1:2, j = _ s[] += A[i + 1, j] * B[i, j] end", None),
+    ],
+)
+def test_a_loop_of_another_range_is_told_what_counts(loop: str, hint: str | None) -> None:
+    """`~` is named only with what it does: what is outside is `missing`."""
+    session = Session()
+    session["A"], session["B"] = np.ones((3, 4)), np.ones((3, 4))
+    session.run("s = Scalar(0.0)")
+    with pytest.raises(FinchError) as caught:
+        session.run(f"@finch {loop}")
+    said = f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.kind == "dimension"
+    assert hint in said if hint else "~" not in said or "missing" in said

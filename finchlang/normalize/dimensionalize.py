@@ -13,7 +13,6 @@ from itertools import combinations
 from typing import Any
 
 from finchlang.normalize.context import (
-    ONE,
     Context,
     call,
     is_call,
@@ -223,6 +222,16 @@ class _Rebuild:
                         f"{what} is {pretty(a)} ({place(a.span)}) and also {pretty(b)} "
                         f"({place(b.span)})"
                     )
-                    hint = "`~` frees an index from the size, `A[~(i + 1)]`; so does a window"
-                    is_shifted = not a.start == b.start == ONE
-                    raise FinchError("dimension", message, b.span, hint if is_shifted else None)
+                    raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
+
+
+def _other_bounds(what: str, a: Extent, b: Extent) -> str | None:
+    """How else two extents that do not agree are written, if that is not for the user to say."""
+    for part in (a, b):
+        match part:
+            case Extent(Literal(0), Literal(int(stop))):
+                loop = f"for {what[7:-1]} = " if what.startswith("index `") else ""
+                return f"indices count from 1: `{loop}1:{stop + 1}` or `_`"
+    if a.start == b.start:
+        return None
+    return "a window reads a part, `A[(2:5)(i)]`; `A[~(i + 1)]` is `missing` where it is outside"

@@ -227,7 +227,9 @@ def _origin(node: Node) -> str:
                 tensor, mode = size.args
                 name = tensor.name.removesuffix("_stored")  # type: ignore[attr-defined]
                 where = f"dimension {mode.value} of {name} shifted"  # type: ignore[attr-defined]
-                return f"{where} (`~` or a window frees an index from it)"
+                return (
+                    f"{where} (a window reads a part of it; with `~` what is outside is `missing`)"
+                )
     return "the extent given"
 
 
