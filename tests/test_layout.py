@@ -139,6 +139,17 @@ def test_rooms_that_never_meet(room: str, other: str) -> None:
     assert not wrong
 
 
+def test_nothing_leans_on_the_oracle() -> None:
+    """What checks the rest is imported where it is run alone: by the engine of its name, and by what
+    compares engines; also within functions, and by no name in a text."""
+    for module in MODULES:
+        if room_of(module) in ("denote", "session", "agreement"):
+            continue
+        texts = [n.value for n in ast.walk(tree_of(module)) if isinstance(n, ast.Constant)]
+        found = [name for name, _ in ours(module)] + [t for t in texts if isinstance(t, str)]
+        assert not any(name.startswith("finchlang.denote") for name in found), module
+
+
 def test_modules_do_not_import_one_another_in_circles() -> None:
     """Also within a room: `a` before `b` before `a` is no reading order."""
     unfinished: list[str] = []

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.denote.shapes import OPERATORS
-from finchlang.normalize.reader import Reader
-from finchlang.normalize.shaped import Shaped
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, is_array
 from finchlang.script.views import TensorView, numpy_view
@@ -51,8 +48,10 @@ _SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
 
 def shape_function(usage: str) -> Callable[..., Any]:
     """The function of a script for a shape operator: a view, or an array over memory of NumPy's."""
-    name = usage.partition("(")[0]
-    row = OPERATORS[name]
+    name, _, given = usage.rstrip(")").partition("(")
+    parts = given.split(", ")
+    first = next(k for k, part in enumerate(parts) if part[0] == "A")
+    takes_all = parts[-1] in ("A...", "B")
 
     def made(*args: Any) -> Any:
         values: dict[str, Any] = {}
@@ -60,13 +59,12 @@ def shape_function(usage: str) -> Callable[..., Any]:
             args = (args[0], *args[1])
         nodes = list[Node]()
         for k, arg in enumerate(args):
-            if k == row.first or row.takes_all and k > row.first:
+            if k == first or takes_all and k > first:
                 nodes.append(_tensor(name, arg, values))
             else:
-                nodes.append(_setting(name, usage, arg, k - (k > row.first), values))
+                nodes.append(_setting(name, usage, arg, k - (k > first), values))
         call = Call(Variable(name), tuple(nodes))
-        _reader(values).shaped(call)  # the arguments are right
-        view = TensorView(call, values)
+        view = TensorView(call, values)  # the arguments are right
         modes = [arg for arg in args[1:] if type(arg) is int]
         found = numpy_view(name, args[0], modes, view.shape)
         return view if found is None else found
@@ -88,17 +86,6 @@ def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
         raise FinchError("type", f"`{name}` takes a tensor here, not {kind_of(value)}")
     known = next((k for k, given in values.items() if given is value), None)
     return Variable(known or _added("A", value, values))
-
-
-def _reader(values: dict[str, Any]) -> Reader:
-    """What checks the arguments of shape operators around these tensors and numbers."""
-
-    def extent(node: Node) -> Node:
-        if isinstance(node, Extent):
-            return node
-        raise FinchError("type", "a range is expected here", hint="write `a:b`")
-
-    return Reader(lambda node: Shaped(node, len(values[node.name].shape)), extent=extent)
 
 
 def _added(letter: str, value: Any, values: dict[str, Any]) -> str:

@@ -4,15 +4,24 @@ its own, and kernels have the shape operators in its name's place."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from finchlang.denote.shapes import infer, size
+from finchlang.algebra import OPERATORS
+from finchlang.host.evaluate import as_function
+from finchlang.host.fold import const
+from finchlang.host.ir import Expr, Var
+from finchlang.normalize.context import ONE, call
+from finchlang.normalize.reader import Reader
+from finchlang.normalize.shaped import Shaped
+from finchlang.normalize.shifts import times
 from finchlang.protocols import ArrayMethods
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     Access,
     Assign,
@@ -21,6 +30,7 @@ from finchlang.syntax import (
     Declare,
     Dimensionless,
     Extent,
+    Formula,
     Index,
     KernelNode,
     Literal,
@@ -33,11 +43,12 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.products import LARGEST
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Tensor
 from finchlang.types import Int64, promote
-from finchlang.walk import substitute
+from finchlang.walk import substitute, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +75,11 @@ class TensorView(ArrayMethods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes as they are now. Raises FinchError "dimension"."""
-
-        def leaf(node: Any) -> list[tuple[int, int]]:
-            return [(1, n) for n in self.values[node.name].shape]
-
-        def value(node: Any) -> Any:
-            if isinstance(node, Extent):
-                return value(node.start), value(node.stop), value(node.step or Literal(1))
-            return node.value if isinstance(node, Literal) else self.values[node.name]
-
-        def of(bounds: Any, *modes: Any, **_: Any) -> Any:
-            return bounds(*modes)
-
-        return tuple(map(size, infer(self.template.call, leaf, value, of)))
+        """The sizes as they are now. Raises FinchError "dimension", "bounds" for a slice, "type"."""
+        values = self.values
+        return _sizes(
+            self.template, tuple([len(getattr(v, "shape", ())) for v in values.values()])
+        ).of(values)
 
     @property
     def tensors(self) -> list[Any]:
@@ -121,6 +123,121 @@ class TensorView(ArrayMethods):
     def call_of(self, names: Mapping[str, Node]) -> Node:
         """The call with others in the places of its own names."""
         return substitute(self.template.call, {Variable(k): v for k, v in names.items()})
+
+
+_AGREE = "there are sizes of {} that must be equal"
+#: of which each is a function of what is given
+Sizes = tuple[Callable[..., int], ...]
+
+
+class _Sizes:
+    """The sizes of shape operators as kernels have them, of tensors of these orders; and what kernels
+    check of them when they are run."""
+
+    def __init__(self, template: Template, orders: tuple[int, ...]):
+        self.orders = dict(zip(template.names, orders, strict=True))
+        self.inputs = {
+            (name, mode): Var(name, Int64)
+            for name, order in self.orders.items()
+            for mode in (range(1, order + 1) if order else (0,))
+        }
+        self.equal: list[tuple[str, Sizes]] = []  # with what is said if they are not
+        self.products: list[Sizes] = []
+        self.slices: list[Sizes] = []
+        reader = Reader(
+            lambda node: Shaped(node, self.orders[node.name]),
+            extent=_range,
+            agree=lambda a, b: self.equal.append((_AGREE, self.functions(a.stop, b.stop))),
+        )
+        found = reader.shaped(template.call)
+        for part in [*walk(found.node)][::-1]:
+            if isinstance(part, Call) and isinstance(part.op, Variable):
+                self.check(part.op.name, part.args)
+        modes = range(1, found.order + 1)
+        self.sizes = self.functions(*[Shaped(found.node, 0).size(k) for k in modes])
+
+    def check(self, name: str, args: tuple[Any, ...]) -> None:
+        if name == "concat":
+            for mode in range(1, self.order(args[1]) + 1):
+                if mode != args[0].value:
+                    message = f"tensors of sizes {{}} in dimension {mode} are not put together"
+                    sizes = [Shaped(t, 0).size(mode) for t in args[1:]]
+                    self.equal.append((message, self.functions(*sizes)))
+        elif name == "collapse":
+            self.products.append(
+                self.functions(*[Shaped(args[0], 0).size(p.value) for p in args[1:]])
+            )
+        elif name == "broadcast":
+            self.products.append(self.functions(args[2]))
+        elif name == "split" and args[3:] in ((), (Literal(True),)):
+            n = Shaped(args[0], 0).size(args[1].value)
+            rest = call("div", n, call("max", args[2], ONE))
+            self.equal.append((_AGREE, self.functions(n, times(args[2], rest))))
+        elif name == "window":
+            for mode, part in enumerate(args[1:], 1):
+                if isinstance(part, Extent):
+                    n = Shaped(args[0], 0).size(mode)
+                    found = self.functions(part.start, part.stop, part.step or ONE, n)
+                    self.slices.append(found)
+
+    def order(self, node: Any) -> int:
+        if isinstance(node, Variable):
+            return self.orders[node.name]
+        if isinstance(node, Formula):
+            return len(node.indices)
+        more = {"collapse": -1, "split": 1, "broadcast": 1}.get(node.op.name, 0)
+        return self.order(node.args[node.op.name == "concat"]) + more
+
+    def functions(self, *nodes: Node) -> Sizes:
+        """Sizes as functions of the numbers, and of the sizes of the tensors."""
+        variables = list(self.inputs.values())
+        return tuple([as_function(self.expression(node), variables) for node in nodes])
+
+    def expression(self, node: Node) -> Expr:
+        match node:
+            case Literal(value):
+                return const(value, Int64)
+            case Variable(name):
+                return self.inputs[name, 0]
+            case Call(Variable("size"), (Variable(name), Literal(mode))):
+                return self.inputs[name, mode]
+            case Call(Variable(name), args):
+                return OPERATORS[name].build(*map(self.expression, args))
+        raise Bug(f"{node!r} is no size")
+
+    def of(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        given = [n for v in values.values() for n in getattr(v, "shape", (v,))]
+
+        def known(functions: Sizes) -> tuple[int, ...]:
+            return tuple([function(*given) for function in functions])
+
+        for start, stop, step, n in map(known, self.slices):
+            if step == 0 or abs(step) >= LARGEST:
+                message = f"the step of a slice is not 0 and within 2^62, and not {step}"
+                raise FinchError("dimension", message)
+            places = range(start, stop + (1 if step > 0 else -1), step)
+            if places and not (1 <= places[0] <= n and 1 <= places[-1] <= n):
+                message = f"the slice {start}:{step}:{stop} is not within 1:{n}"
+                raise FinchError("bounds", message)
+        for product in map(known, self.products):
+            if (most := prod(product)) > LARGEST:
+                raise FinchError("dimension", f"a mode cannot have the size {most}")
+        for message, functions in self.equal:
+            if len({*(found := known(functions))}) > 1:
+                raise FinchError("dimension", message.format(" and ".join(map(str, found))))
+        sizes = known(self.sizes)
+        if sizes and max(sizes) > LARGEST:
+            raise FinchError("dimension", f"a mode cannot have the size {max(sizes)}")
+        return sizes
+
+
+_sizes = lru_cache(1024)(_Sizes)
+
+
+def _range(node: Node) -> Node:
+    if isinstance(node, Extent):
+        return node
+    raise FinchError("type", "a range is expected here", hint="write `a:b`")
 
 
 def _level(format: Any) -> Level:
