@@ -211,23 +211,6 @@ _ROWS = (
         identity=law(1, at=2),
         annihilators=(law(1, at=1), law(0, at=2, result=1)),
     ),
-    *(
-        Operator(
-            name,
-            (2, 2),
-            arithmetic(name, bools=True),
-            associative=True,
-            commutative=True,
-            **_ONCE,
-            identity=law(unit),
-            annihilators=(law(zero),),
-            distributes_over={other: None},
-        )
-        for name, unit, zero, other in (
-            ("min", _highest, _lowest, "max"),
-            ("max", _lowest, _highest, "min"),
-        )
-    ),
     *(Operator(f"{name}_times", (3, 3), times(f"{name}_times")) for name in ("add", "mul", "div")),
     Operator("sub_times", (3, 3), times("add_times", negated=True)),
     Operator("=>", (2, 2), lambda a, b: op("pair", a, b)),
@@ -262,20 +245,22 @@ _ROWS = (
         Operator(
             name,
             (2, 2),
-            build(primitive),
+            build,
             associative=True,
             commutative=True,
             **_ONCE,
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
-            short_circuits=build is logical,
+            short_circuits=is_lazy,
         )
-        for name, primitive, build, unit, zero, other in (
-            ("&&", "and", logical, True, False, "||"),
-            ("||", "or", logical, False, True, "&&"),
-            ("&", "and", bitwise, _all_ones, 0, "|"),
-            ("|", "or", bitwise, 0, _all_ones, "&"),
+        for name, build, unit, zero, other, is_lazy in (
+            ("min", arithmetic("min", bools=True), _highest, _lowest, "max", False),
+            ("max", arithmetic("max", bools=True), _lowest, _highest, "min", False),
+            ("&&", logical("and"), True, False, "||", True),
+            ("||", logical("or"), False, True, "&&", True),
+            ("&", bitwise("and"), _all_ones, 0, "|", False),
+            ("|", bitwise("or"), 0, _all_ones, "&", False),
         )
     ),
     Operator(

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from finchlang.source import FinchError
 
@@ -47,11 +48,12 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
-def interruptible(run: Callable[[], object]) -> None:
-    """Run what an interrupt may end. Raises FinchError "interrupted"."""
+def interruptible(run: Callable[[], Any]) -> Any:
+    """The result of what an interrupt may end. Raises FinchError "interrupted"."""
     try:
         with noted():
-            run()
+            result = run()
             check()
+            return result
     except KeyboardInterrupt:
         raise FinchError("interrupted", "the kernel was interrupted") from None

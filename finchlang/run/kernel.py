@@ -41,7 +41,7 @@ from finchlang.run.arguments import (
     tensor_argument,
 )
 from finchlang.run.call import Made, NativeCall, check_outputs
-from finchlang.run.compile_cache import CacheEntry, Signature, cache_key, signature_of
+from finchlang.run.compile_cache import CacheEntry, cache_key, signature_of
 from finchlang.run.resolved import (
     apart,
     functions_called,
@@ -103,10 +103,12 @@ class Kernel:
         self._cache = default_cache()
         choices = which_rules, workspaces, self.checked, tuple(sorted(exchanged))
         self._key = cache_key(program, formats, choices, self._cache)
-        self._entry = self._key.recall() if self._key is not None else None
-        self.was_found = self._entry is not None  # it was compiled before
-        self.signature = self._entry.signature if self._entry is not None else self._signature()
-        signature, changed = self.signature, self.signature.changed
+        self._entry = entry = self._key.recall() if self._key is not None else None
+        self.was_found = entry is not None  # it was compiled before
+        signature = (
+            entry.signature if entry else signature_of(self.normalized, self.program, formats)
+        )
+        self.signature, changed = signature, signature.changed
         levels = signature.levels(formats)
         self.bounds = [bind(name, level, name in changed) for name, level in levels.items()]
         self.tensors = tuple(signature.tensors.values())
@@ -130,13 +132,10 @@ class Kernel:
         program, formats = self.normalized.program, self.normalized.formats
         return with_spaces(with_fills(program, formats), formats)
 
-    def _signature(self) -> Signature:
-        return signature_of(self.normalized, self.program, self.formats)
-
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
-        choices = self.insert_workspaces, self.exchanged
-        return list(stages(self.source, Context(dict(self.formats), *choices)))
+        context = Context(dict(self.formats), self.insert_workspaces, self.exchanged)
+        return list(stages(self.source, context))
 
     def run_rules(
         self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
@@ -218,12 +217,10 @@ class Kernel:
     def _evaluate(self, arguments: Values, numbers: Values, _: Tracer | None) -> Outcome:
         """Run the residual program by the plain evaluator."""
         arrays, inputs = self._copied(arguments)
-        results: list[Any] = []
         residual = self.residual
-        interrupts.interruptible(
-            lambda: results.extend(run_residual(residual, arrays, [*inputs, *numbers]))
+        host, arrays, outputs = interrupts.interruptible(
+            lambda: run_residual(residual, arrays, [*inputs, *numbers])
         )
-        host, arrays, outputs = results
         return self._made(arguments, arrays, outputs), host.steps
 
     def run_on(
