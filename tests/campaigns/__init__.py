@@ -1,0 +1,1 @@
+"""Commands of minutes or hours, which are no part of the suite."""

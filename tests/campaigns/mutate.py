@@ -1,0 +1,241 @@
+"""What do the tests catch? Faults are planted, one at a time, in a copy of the checkout, and a command is
+run there: `python -m tests.campaigns.mutate [--with quick|test|programs|COMMAND] [--layer L] [--only NAME]
+[--jobs N] [--seconds S] [--out FILE]`.
+
+The faults are data (`faults.toml`). A command that fails has caught its fault, as has one that dies or
+says nothing for S seconds: a table says so, and which test was first. `--out FILE` keeps it as FILE.json
+and FILE.md, and a second run of the same file goes on with the faults that were not caught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).parents[2]
+FAULTS = Path(__file__).with_name("faults.toml")
+#: what a copy has no use for
+LEFT_OUT = shutil.ignore_patterns(
+    *(".git", ".venv", ".cache*", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist")
+)
+#: what stands beside the package in a checkout, and is part of it
+BESIDE = ("grammar", "repl")
+_MAKE = "make --no-print-directory VENV={venv} --old-file={venv}/installed"
+#: the commands that have a name; each stops at the first failure, and says which test it is in
+COMMANDS = {
+    "quick": f'{_MAKE} quick PYTEST_ARGS="-x -n 0 -vv"',
+    "test": f'{_MAKE} test PYTEST_ARGS="-x -n 0 -vv"',
+    "programs": "{python} -m pytest -x -n 0 -q -vv tests/test_programs.py",
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """In `file`, which has `old` once, there is `new`: what that does is what it `says`."""
+
+    name: str
+    layer: str
+    file: str
+    old: str
+    new: str
+    says: str
+
+    def planted(self, text: str) -> str:
+        """The text of the file with the fault. Raises ValueError if there is no one place for it."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {text.count(self.old)} places in {self.file}, not one")
+        return text.replace(self.old, self.new)
+
+
+def faults() -> list[Fault]:
+    """All that are known."""
+    return [Fault(**row) for row in tomllib.loads(FAULTS.read_text("utf-8"))["fault"]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a fault: whether it was `caught`, `how` ("failed", "died", "hung", "passed"), in
+    which test first, and after how many seconds."""
+
+    name: str
+    layer: str
+    caught: bool
+    how: str
+    test: str
+    seconds: float
+
+
+def copied(checkout: Path, folder: Path) -> Path:
+    """A copy of a checkout in which the package is whole."""
+    copy = folder / "checkout"
+    shutil.copytree(checkout, copy, ignore=LEFT_OUT, symlinks=True)
+    for name in BESIDE:
+        if not (link := copy / "finchlang" / name).exists():
+            link.symlink_to(f"../{name}", target_is_directory=True)
+    return copy
+
+
+def plant(fault: Fault, copy: Path) -> None:
+    """Have a fault in a copy, and no code that was compiled from the file before."""
+    path = copy / fault.file
+    path.write_text(fault.planted(path.read_text("utf-8")), encoding="utf-8")
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        compiled.unlink()
+
+
+def tried(fault: Fault, command: str, seconds: float, checkout: Path = CHECKOUT) -> Outcome:
+    """Run a command with a fault in a checkout."""
+    with tempfile.TemporaryDirectory(prefix="finch-fault-") as folder:
+        copy = copied(checkout, Path(folder))
+        plant(fault, copy)
+        return run(fault, command, copy, seconds)
+
+
+def run(fault: Fault, command: str, copy: Path, seconds: float) -> Outcome:
+    """Run a command in a copy that has a fault."""
+    known = {"python": sys.executable, "venv": sys.prefix}
+    words = shlex.split(COMMANDS.get(command, command).format(**known))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "PYTHONUNBUFFERED": "1",
+        "FINCH_CACHE_DIR": str(copy.parent / "cache"),
+    }
+    log, start = copy.parent / "log", time.monotonic()
+    with open(log, "wb") as out:
+        process = subprocess.Popen(
+            words,
+            cwd=copy,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = awaited(process, log, seconds)
+        finally:
+            ended(process)
+    took, text = time.monotonic() - start, log.read_text("utf-8", "replace")
+    how = "hung" if status is None else "passed" if status == 0 else kind_of(text)
+    return Outcome(fault.name, fault.layer, status != 0, how, first_test(text), round(took, 1))
+
+
+def awaited(process: subprocess.Popen[bytes], log: Path, seconds: float) -> int | None:
+    """The status of a process, None if it has not said anything in `log` for so many seconds."""
+    said, since = 0, time.monotonic()
+    while time.monotonic() - since < seconds:
+        try:
+            return process.wait(1)
+        except subprocess.TimeoutExpired:
+            if (size := log.stat().st_size) != said:
+                said, since = size, time.monotonic()
+    return None
+
+
+def ended(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started here, and those it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def kind_of(text: str) -> str:
+    """How a command failed, by what it printed: pytest that was not killed has a last word."""
+    is_over = re.search(r"\d+ (failed|errors?)\b|no tests ran|^ERROR", text, re.MULTILINE)
+    return "failed" if is_over else "died"
+
+
+def first_test(text: str) -> str:
+    """The first test that failed, else the last one that was begun."""
+    failed = re.findall(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", text, re.MULTILINE)
+    begun = re.findall(r"^(tests/\S+::.+?)(?: (?:PASSED|FAILED|SKIPPED).*)?$", text, re.MULTILINE)
+    found = failed[0] if failed else begun[-1] if begun else ""
+    return found.strip().removeprefix("tests/")
+
+
+def table(outcomes: Sequence[Outcome], command: str) -> str:
+    """The outcomes for people, as Markdown."""
+    caught = sum(outcome.caught for outcome in outcomes)
+    lines = [
+        f"`{command}` caught {caught} of {len(outcomes)} faults.",
+        "",
+        "| layer | fault | caught | seconds | first test |",
+        "|---|---|---|---|---|",
+    ]
+    for o in sorted(outcomes, key=lambda o: (o.layer, o.name)):
+        how = o.how if o.caught else "**no**"
+        test = f"`{o.test}`" if o.caught and o.test else ""
+        lines.append(f"| {o.layer} | {o.name} | {how} | {o.seconds:.0f} | {test} |")
+    return "\n".join(lines) + "\n"
+
+
+def keep(outcomes: Iterable[Outcome], command: str, out: str) -> None:
+    """Write a table, and the same as JSON."""
+    rows = list(outcomes)
+    Path(f"{out}.json").write_text(json.dumps([asdict(o) for o in rows], indent=1) + "\n")
+    Path(f"{out}.md").write_text(table(rows, command))
+
+
+def known(out: str) -> dict[str, Outcome]:
+    """The outcomes that a file has of faults that were caught."""
+    path = Path(f"{out}.json")
+    rows: list[Any] = json.loads(path.read_text()) if out and path.exists() else []
+    return {row["name"]: Outcome(**row) for row in rows if row["caught"]}
+
+
+def main() -> int:
+    description = (__doc__ or "").partition("\n\n")[0]
+    parser = argparse.ArgumentParser(prog="tests.campaigns.mutate", description=description)
+    parser.add_argument("--with", dest="command", default="quick", help="a name or a command")
+    parser.add_argument("--layer", action="append", help="faults of this layer")
+    parser.add_argument("--only", action="append", help="this fault")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--seconds", type=float, default=120, help="how long a command may be silent"
+    )
+    parser.add_argument("--out", default="", help="FILE.json and FILE.md take the table")
+    given = parser.parse_args()
+    chosen = [
+        fault
+        for fault in faults()
+        if (not given.layer or fault.layer in given.layer)
+        and (not given.only or fault.name in given.only)
+    ]
+    found = known(given.out)
+    left = [fault for fault in chosen if fault.name not in found]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+        sound = copied(CHECKOUT, Path(folder))
+        compileall.compile_dir(sound / "finchlang", quiet=2)  # once for all of them
+        runs = [pool.submit(tried, fault, given.command, given.seconds, sound) for fault in left]
+        for run in as_completed(runs):
+            outcome = run.result()
+            found[outcome.name] = outcome
+            print(
+                f"{outcome.how:7} {outcome.seconds:6.0f} s  {outcome.name}  {outcome.test}",
+                flush=True,
+            )
+            if given.out:
+                keep(found.values(), given.command, given.out)
+    print(f"\n{table([*found.values()], given.command)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Planted faults: each has its one place, and the command says truly whether it was caught."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # commands are modules of `tests`
+
+from tests.campaigns.mutate import CHECKOUT, Fault, Outcome, faults, first_test, table, tried
+
+FAULTS = faults()
+ONE = Fault(
+    "one", "script", "finchlang/__init__.py", "__version__ = ", "planted = 1\n__version__ = ", "-"
+)
+
+
+def test_there_are_enough_of_every_layer() -> None:
+    layers = [fault.layer for fault in FAULTS]
+    assert len(FAULTS) >= 80 and all(layers.count(layer) >= 5 for layer in layers)
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_has_one_place_and_is_a_program(fault: Fault) -> None:
+    path = CHECKOUT / fault.file
+    if not path.exists():
+        pytest.skip("the wheel is tested, which has no sources beside the tests")
+    text = path.read_text("utf-8")
+    planted = fault.planted(text)
+    assert ast.dump(ast.parse(planted)) != ast.dump(ast.parse(text)) and fault.says
+
+
+@pytest.mark.parametrize(
+    ("program", "how"),
+    [
+        ("assert finchlang.planted", "passed"),
+        ("import finchlang.grammar, finchlang.repl.__main__", "passed"),
+        ("print('1 failed'); sys.exit(1)", "failed"),
+        ("import os; os.abort()", "died"),
+        ("while True: pass", "hung"),
+    ],
+)
+def test_what_becomes_of_a_fault(program: str, how: str) -> None:
+    if not (CHECKOUT / ONE.file).exists():
+        pytest.skip("the wheel is tested, which has no sources beside the tests")
+    command = f'{sys.executable} -c "import sys, finchlang; {program}"'
+    if "while" in program:
+        command = f'{sys.executable} -c "{program}"'
+    found = tried(ONE, command, 5 if how == "hung" else 60)
+    assert (found.how, found.caught) == (how, how != "passed")
+
+
+def test_the_first_test_that_failed() -> None:
+    begun = "tests/test_a.py::test_one[x-y] PASSED\ntests/test_a.py::test_two "
+    assert first_test(begun) == "test_a.py::test_two"
+    assert first_test(f"{begun}FAILED\nFAILED tests/test_a.py::test_two - assert 0") == (
+        "test_a.py::test_two"
+    )
+
+
+def test_the_table() -> None:
+    outcomes = [
+        Outcome("b", "script", True, "hung", "test_a.py::test_one", 9.6),
+        Outcome("a", "script", False, "passed", "", 2),
+    ]
+    lines = table(outcomes, "quick").splitlines()
+    assert lines[0] == "`quick` caught 1 of 2 faults."
+    assert lines[-2:] == [
+        "| script | a | **no** | 2 |  |",
+        "| script | b | hung | 10 | `test_a.py::test_one` |",
+    ]
