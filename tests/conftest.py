@@ -49,6 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+#: what `make quick` asks for; then no native code is optimised
+QUICK = "not slow"
+
 #: test modules whose native code is always optimised by LLVM; of the others' kernels, one of four
 OPTIMISED = (
     *("test_native", "test_case_matrix", "test_programs", "test_examples", "test_case_studies"),
@@ -69,7 +72,9 @@ OPTIMISED = (
 def quick_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         is_ours = request.path.parent == Path(__file__).parent  # and no benchmark
-        if is_ours and not request.module.__name__.startswith(OPTIMISED):
+        if request.config.option.markexpr == QUICK:
+            compile_quickly(patch.setattr)
+        elif is_ours and not request.module.__name__.startswith(OPTIMISED):
             compile_quickly(patch.setattr, some=4)
         yield
 
