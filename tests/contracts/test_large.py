@@ -43,8 +43,10 @@ def test_histogram(places: int) -> None:
 
 def test_rows_of_any_length() -> None:
     """So many, each of another length than the one before, that short ones are padded."""
-    A, x = rows(np.arange(9500) % 13, 20), RANDOM.random(20)
-    y = run("@finch for i = _, j = _; y[i] += A[i, j] * x[j]; end", A=A, x=x, y=np.zeros(9500))["y"]
+    A, x = rows(np.arange(12_000) % 13, 20), RANDOM.random(20)
+    y = run("@finch for i = _, j = _; y[i] += A[i, j] * x[j]; end", A=A, x=x, y=np.zeros(12_000))[
+        "y"
+    ]
     assert np.allclose(y, A @ x)
 
 
@@ -66,6 +68,20 @@ def test_blocks_and_columns_in_place(operator: str) -> None:
                 format,
                 value,
             )
+
+
+@pytest.mark.parametrize("format", ["SparseList", "SparseBlockList", "SparseBand"])
+def test_products_of_what_is_there(format: str) -> None:
+    """Of entries, in place, and of what is gathered where there are any."""
+    dense = np.where(RANDOM.random((40, 5)) < 0.4, RANDOM.integers(2, 4, (40, 5)), 1).astype(float)
+    A, x = Tensor.from_numpy(dense, f"Dense({format}(Element(1.0)))"), 1 + RANDOM.random(40)
+    y = run("@finch for j = _, i = _; y[j] *= A[i, j]; end", A=A, y=np.full(5, 3.0))["y"]
+    assert np.allclose(y, 3 * dense.prod(axis=0))
+    M = Tensor.from_numpy(dense > 1, "Dense(SparseList(Pattern()))")
+    y = run("@finch for j = _, i = _; if M[i, j]; y[j] *= x[i]; end; end", M=M, x=x, y=np.ones(5))[
+        "y"
+    ]
+    assert np.allclose(y, np.where(dense > 1, x[:, None], 1).prod(axis=0))
 
 
 @pytest.mark.parametrize("blocks", ["SparseBlockList", "SparseBand", "SparseRunList"])
@@ -150,3 +166,38 @@ def test_places_of_a_workspace_of_any_size(sizes: tuple[int, int, int]) -> None:
     order = np.lexsort(places)
     assert np.array_equal(coordinates + 1, places[:, order])
     assert np.array_equal(values, counts[order])
+
+
+STACKS = (
+    *("Dense(SparseList({}))", "SparseList(SparseList({}))", "Dense(SparseBlockList({}))"),
+    *(
+        "Dense(SparseBand({}))",
+        "Dense(RunList({}))",
+        "Dense(SparseRunList({}))",
+        "Dense(PackBits({}))",
+    ),
+    *("RunList(Dense({}))", "RunList(SparseList({}))", "SparseRunList(SparseList({}))"),
+    *("RunList(SparseBlockList({}))", "RunList(SparseBand({}))", "RunList(SparseByteMap({}))"),
+    *(
+        "PackBits(SparseList({}))",
+        "RunList(SparseRunList({}))",
+        "SparseRunList(SparseCOO{{1}}({}))",
+    ),
+)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_what_is_written_is_stored_as_what_is_packed(stack: str) -> None:
+    """Columns that are the same side by side, and apart; runs; counters, too."""
+    columns = np.array([[0, 2, 2, 0], [0, 2, 2, 0], [1, 1, 0, 3], [0, 0, 0, 0], [0, 2, 2, 0]]).T
+    dense = columns[:, [0, 1, 2, 2, 3, 4, 0]].astype(float)
+    format = stack.format("Element(0.0)")
+    A, C = Tensor.from_numpy(dense, "SparseCOO{2}(Element(0.0))"), Tensor(format, 0, 0)
+    text = "@finch begin\nC .= 0\nfor j = _, i = _; C[i, j] = A[i, j]; end\nend"
+    for _ in range(2):
+        run(text, A=A, C=C)
+        packed = Tensor.from_numpy(dense, format)
+        for found, wanted in zip(C.storage, packed.storage, strict=True):
+            for name in {*found} - {"tbl", "cleared", "width", "covered", "fibers"}:
+                own = found[name][: len(wanted[name])] if name == "val" else found[name]
+                assert np.array_equal(own, wanted[name]), name
