@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 PYTEST_ARGS ?=
-QUICK := test_parse test_residual_goldens test_traces contracts/test_call contracts/test_array test_programs \
-    contracts/test_large test_files test_files_coordinates test_layout
+QUICK := test_parse test_pretty test_residual_goldens test_traces contracts/test_call contracts/test_array \
+    test_programs contracts/test_large test_files test_files_coordinates test_layout
 
 # The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
 works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \

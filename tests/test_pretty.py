@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from strategies import kernel_expressions, kernels, script_expressions, scripts
 
+from finchlang.source import FinchError
 from finchlang.syntax import Access, Assign, Block, Call, Index, Literal, Loop, Value, Variable
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
@@ -19,28 +21,44 @@ thorough = settings(
 )
 
 
+@pytest.mark.slow
 @thorough
 @given(kernels())
 def test_kernels_survive_printing(program):
     assert parse_kernel(pretty(program)) == program
 
 
+@pytest.mark.slow
 @thorough
 @given(scripts())
 def test_scripts_survive_printing(program):
     assert parse_script(pretty(program)) == program
 
 
+@pytest.mark.slow
 @thorough
 @given(script_expressions(16))
 def test_script_expressions_survive_printing(expression):
     assert parse_script(pretty(expression)).statements == (expression,)
 
 
+@pytest.mark.slow
 @thorough
 @given(kernel_expressions((), 16))
 def test_kernel_expressions_survive_printing(expression):
     assert parse_kernel(f"s[] = {pretty(expression)}").value == expression
+
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_programs_survive_printing(path: Path) -> None:
+    try:
+        script = parse_script(path.read_text("utf-8"))
+    except FinchError:
+        return  # a program of a syntax error
+    assert parse_script(pretty(script)) == script
 
 
 @pytest.mark.parametrize(

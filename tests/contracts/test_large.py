@@ -168,6 +168,26 @@ def test_places_of_a_workspace_of_any_size(sizes: tuple[int, int, int]) -> None:
     assert np.array_equal(values, counts[order])
 
 
+@pytest.mark.parametrize("count", [2, 5, 9])
+def test_sums_of_many(count: int) -> None:
+    """Into a list that grows, from vectors that end at different places, and from rows."""
+    given = {f"a{k}": vector(90 * (k + 1), 0.2) for k in range(count)}
+    size = 90 * count
+    tensors = {n: np.concatenate((x, np.zeros(size - len(x)))) for n, x in given.items()}
+    rows = {n: np.outer([1.0, 0, 1], x) for n, x in tensors.items()}
+    total = " + ".join(f"{name}[i]" for name in given)
+    text = f"@finch begin\ny .= 0\nfor i = _; y[i] = {total}; end\nend"
+    lists = {n: Tensor.from_numpy(x, "SparseList(Element(0.0))") for n, x in tensors.items()}
+    y = run(text, y=Tensor("SparseList(Element(0.0))", 0), **lists)["y"]
+    assert np.array_equal(y.to_numpy(), sum(tensors.values()))
+    text = text.replace("[i]", "[i, j]").replace("for i", "for j = _, i")
+    lists = {
+        n: Tensor.from_numpy(x, "SparseList(SparseList(Element(0.0)))") for n, x in rows.items()
+    }
+    y = run(text, y=Tensor("SparseList(SparseList(Element(0.0)))", 0, 0), **lists)["y"]
+    assert np.array_equal(y.to_numpy(), sum(rows.values()))
+
+
 STACKS = (
     *("Dense(SparseList({}))", "SparseList(SparseList({}))", "Dense(SparseBlockList({}))"),
     *(
@@ -190,7 +210,7 @@ STACKS = (
 def test_what_is_written_is_stored_as_what_is_packed(stack: str) -> None:
     """Columns that are the same side by side, and apart; runs; counters, too."""
     columns = np.array([[0, 2, 2, 0], [0, 2, 2, 0], [1, 1, 0, 3], [0, 0, 0, 0], [0, 2, 2, 0]]).T
-    dense = columns[:, [0, 1, 2, 2, 3, 4, 0]].astype(float)
+    dense = columns[:, [0, 1, 3, 0, 2, 2, 4]].astype(float)
     format = stack.format("Element(0.0)")
     A, C = Tensor.from_numpy(dense, "SparseCOO{2}(Element(0.0))"), Tensor(format, 0, 0)
     text = "@finch begin\nC .= 0\nfor j = _, i = _; C[i, j] = A[i, j]; end\nend"
