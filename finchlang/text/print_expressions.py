@@ -231,7 +231,8 @@ def _broadcast(node: Broadcast) -> tuple[str, int]:
 
 
 def macro_text(node: Macro) -> tuple[str, int]:
-    return " ".join([f"@{node.name}", *(pretty(a) for a in node.args)]), ATOM
+    between = " = " if node.name in ("case", "iterate") else " "
+    return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip(), ATOM
 
 
 def _looplet(name: str, *parts: Any) -> tuple[str, int]:
