@@ -168,24 +168,27 @@ def test_places_of_a_workspace_of_any_size(sizes: tuple[int, int, int]) -> None:
     assert np.array_equal(values, counts[order])
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("count", [2, 5, 9])
-def test_sums_of_many(count: int) -> None:
-    """Into a list that grows, from vectors that end at different places, and from rows."""
-    given = {f"a{k}": vector(90 * (k + 1), 0.2) for k in range(count)}
-    size = 90 * count
-    tensors = {n: np.concatenate((x, np.zeros(size - len(x)))) for n, x in given.items()}
-    rows = {n: np.outer([1.0, 0, 1], x) for n, x in tensors.items()}
-    total = " + ".join(f"{name}[i]" for name in given)
-    text = f"@finch begin\ny .= 0\nfor i = _; y[i] = {total}; end\nend"
-    lists = {n: Tensor.from_numpy(x, "SparseList(Element(0.0))") for n, x in tensors.items()}
-    y = run(text, y=Tensor("SparseList(Element(0.0))", 0), **lists)["y"]
-    assert np.array_equal(y.to_numpy(), sum(tensors.values()))
-    text = text.replace("[i]", "[i, j]").replace("for i", "for j = _, i")
-    lists = {
-        n: Tensor.from_numpy(x, "SparseList(SparseList(Element(0.0)))") for n, x in rows.items()
-    }
-    y = run(text, y=Tensor("SparseList(SparseList(Element(0.0)))", 0, 0), **lists)["y"]
-    assert np.array_equal(y.to_numpy(), sum(rows.values()))
+def test_sums_of_many(count: int, order: int) -> None:
+    """Into lists that grow, in code that is shared, of what ends at different places."""
+    size, total = 70 * count, 0
+    tensors = {"y": Tensor(_lists(order), *(0,) * order)}
+    for k in range(count):
+        x = vector(size, 0.3) * (np.arange(size) < 70 * (k + 1))
+        for _ in range(order - 1):
+            x = np.multiply.outer(x, RANDOM.integers(0, 2, 4))
+        tensors[f"a{k}"], total = Tensor.from_numpy(x, _lists(order)), total + x
+    index, loops = "ijk"[:order], [f"{i} = _" for i in "ijk"[:order]]
+    place = f"[{', '.join(index)}]"
+    value = " + ".join(f"a{k}{place}" for k in range(count))
+    text = f"@finch begin\ny .= 0\nfor {', '.join(loops[::-1])}; y{place} = {value}; end\nend"
+    y = run(text, **tensors)["y"]
+    assert np.array_equal(y.to_numpy(), total)
+
+
+def _lists(order: int) -> str:
+    return "SparseList(" * order + "Element(0.0)" + ")" * order
 
 
 STACKS = (
