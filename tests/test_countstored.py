@@ -18,7 +18,7 @@ def test_every_format_counts_the_leaves_that_its_entries_are_kept_in(size: int) 
     for format in nests("Element(0.0)", 2):
         tensor = fits(format, array)
         if tensor is not None:
-            coordinates, positions = unpack(tensor.format, tensor.shape, tensor.storage, None)
+            coordinates, positions = unpack(tensor._parts(), None)
             values = tensor.format.leaf.unpack_values(tensor.storage[-1], positions)
             own = positions[tensor._own(coordinates, values)]
             assert tensor.countstored() == len(np.unique(own)), format

@@ -250,8 +250,8 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("overwrite", 2): _second,
     **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
 }
-_OF_INTEGERS = {(t.name, 1): MEANINGS[t.name, 1] for t in TYPES.values() if t.is_integer}
-MEANINGS |= {(f"cut_{name}", 1): meaning for (name, _), meaning in _OF_INTEGERS.items()}
+_INTEGERS = {t.name for t in TYPES.values() if t.is_integer}
+MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
 SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
     name: type.name for name, type in ALIASES.items()
 }
@@ -363,11 +363,8 @@ def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
             failed = failed or FinchError("bounds", "an integer is divided by 0")
             values[1] = values[1].dtype.type(1)
         result = meaning(*values)
-        if (
-            (name, 1) in _OF_INTEGERS
-            and values[0].dtype.kind == "f"
-            and int(result) != float(values[0])
-        ):
+        is_cut = name in _INTEGERS and values[0].dtype.kind == "f"
+        if is_cut and int(result) != float(values[0]):
             failed = failed or FinchError("bounds", f"{name} cannot hold {values[0]}")
         if decided is not None:
             return Number(convert(np.asarray(decided)[()], result.dtype), True)

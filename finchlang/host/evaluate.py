@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,7 @@ STEPS = {"add_times": np.add, "mul_times": np.multiply, "div_times": np.divide}
 MOST_STEPS = 1 << 16
 
 
-def _stepped(step: np.ufunc, x: float, a: float, count: int, dtype: Any = np.float64) -> float:
+def _stepped(step: np.ufunc, dtype: Any, x: float, a: float, count: int) -> float:
     """`x` after so many steps with `a`, one after the other. Once two steps change nothing (x * -1), nor do
     the two that follow."""
     with np.errstate(all="ignore"):
@@ -129,7 +128,6 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "trunc": lambda a: _round_away(a, math.trunc),
     "round": lambda a: _round_away(a, round),
     "isnan": lambda a: a != a,
-    **{name: partial(_stepped, step) for name, step in STEPS.items()},
     "select": lambda c, a, b: a if c else b,
     "pair": Pair,
     "first": lambda pair: pair[0],
@@ -166,8 +164,7 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
     if name == "nextafter" and result.bits == 32:
         return float(np.nextafter(np.float32(args[0]), np.float32(args[1])))
     if name in STEPS:
-        x, a, count = args
-        return _stepped(STEPS[name], x, a, count, result.dtype)
+        return _stepped(STEPS[name], result.dtype, *args)
     if name in ("shl", "shr"):
         return result.wrap(_shift(args[0], args[1], result, name == "shl"))
     if name == "ipow" and args[1] >= 64:

@@ -47,7 +47,7 @@ from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.types import PairType
-from finchlang.walk import replace, rewrite_bottom_up, substitute, walk
+from finchlang.walk import children, replace, rewrite_bottom_up, substitute, walk
 
 
 def stored_formats(formats: dict[str, Any]) -> dict[str, Format]:
@@ -165,9 +165,7 @@ def in_ranges(
     if not isinstance(function, Operation) or not function.laws.ranged:
         return function
     nodes = list(walk(program))
-    made: list[Node] = [n.target for n in nodes if isinstance(n, Assign)]
-    made += [n.tensor for n in nodes if isinstance(n, Declare)]
-    made += [n.variable for n in nodes if isinstance(n, Define)]
+    made = [children(n)[0] for n in nodes if isinstance(n, (Assign, Declare, Define))]
     own = {v.name for node in made for v in walk(node) if isinstance(v, Variable)}
     read = {_name(arg) for n in nodes if isinstance(n, Call) for arg in n.args} - own
     found = [(n, a) for n, a in zip(names, arguments, strict=True) if n in read and a is not None]

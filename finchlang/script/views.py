@@ -76,10 +76,8 @@ class TensorView(ArrayMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes as they are now. Raises FinchError "dimension", "bounds" for a slice, "type"."""
-        values = self.values
-        return _sizes(
-            self.template, tuple([len(getattr(v, "shape", ())) for v in values.values()])
-        ).of(values)
+        orders = tuple([len(getattr(v, "shape", ())) for v in self.values.values()])
+        return _sizes(self.template, orders).of(self.values)
 
     @property
     def tensors(self) -> list[Any]:
@@ -139,7 +137,7 @@ class _Sizes:
         self.inputs = {
             (name, mode): Var(name, Int64)
             for name, order in self.orders.items()
-            for mode in (range(1, order + 1) if order else (0,))
+            for mode in (range(1, order + 1) or (0,))
         }
         self.equal: list[tuple[str, Sizes]] = []  # with what is said if they are not
         self.products: list[Sizes] = []
@@ -219,15 +217,13 @@ class _Sizes:
             if places and not (1 <= places[0] <= n and 1 <= places[-1] <= n):
                 message = f"the slice {start}:{step}:{stop} is not within 1:{n}"
                 raise FinchError("bounds", message)
-        for product in map(known, self.products):
-            if (most := prod(product)) > LARGEST:
-                raise FinchError("dimension", f"a mode cannot have the size {most}")
         for message, functions in self.equal:
             if len({*(found := known(functions))}) > 1:
                 raise FinchError("dimension", message.format(" and ".join(map(str, found))))
         sizes = known(self.sizes)
-        if sizes and max(sizes) > LARGEST:
-            raise FinchError("dimension", f"a mode cannot have the size {max(sizes)}")
+        for size in (*map(prod, map(known, self.products)), *sizes):
+            if size > LARGEST:
+                raise FinchError("dimension", f"a mode cannot have the size {size}")
         return sizes
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -78,44 +80,34 @@ def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
     return narrow
 
 
-def unpack(
-    format: Level,
-    shape: tuple[int, ...],
-    storage: list[dict[str, Any]],
-    kept: list[np.ndarray] | None,
-) -> tuple[np.ndarray, np.ndarray]:
+#: the levels of a format, each with its arrays and counters, and its size
+Parts = Sequence[tuple[Any, dict[str, Any], Any]]
+
+
+def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
     """The coordinates of what is stored, and its positions in the leaf; of runs those alone whose
     children are `kept` (a mask for each level), if that is given."""
     positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
-    for k, (level, own, size) in enumerate(_parts(format, shape, storage)[:-1]):
-        mask = None if kept is None else kept[k]
-        which, here, positions = _unpacked(level, own, positions, size, mask)
+    for (level, storage, size), mask in zip(parts[:-1], kept or repeat(None), strict=False):
+        which, here, positions = _unpacked(level, storage, positions, size, mask)
         coordinates = np.vstack((here.reshape(level.modes, -1), coordinates[:, which]))
     return coordinates, positions
 
 
-def differing(
-    format: Level, shape: tuple[int, ...], storage: list[dict[str, Any]]
-) -> list[np.ndarray] | None:
+def differing(parts: Parts) -> list[np.ndarray] | None:
     """Of each level, below which of its children is a value other than the fill; None where no level has
     runs, which could be long."""
-    *parts, (leaf, values, _) = _parts(format, shape, storage)
+    *parts, (leaf, values, _) = parts
     if not any(level.merges for level, *_ in parts):
         return None
     counts = [1]
-    for level, own, size in parts:
-        counts.append(level.child_count(own, counts[-1], size))
-    kept = [differs(leaf.unpack_values(values, np.arange(counts[-1])), format.fill.value)]
-    for (level, own, size), count in zip(parts[::-1], counts[-2::-1], strict=True):
-        which, _, at = _unpacked(level, own, np.arange(count), size, kept[0])
-        found = np.zeros(count, bool)
-        found[which[kept[0][at]]] = True
-        kept.insert(0, found)
+    for level, storage, size in parts:
+        counts.append(level.child_count(storage, counts[-1], size))
+    kept = [differs(leaf.unpack_values(values, np.arange(counts[-1])), leaf.fill.value)]
+    for (level, storage, size), count in zip(parts[::-1], counts[-2::-1], strict=True):
+        which, _, at = _unpacked(level, storage, np.arange(count), size, kept[0])
+        kept.insert(0, np.bincount(which[kept[0][at]], minlength=count) > 0)
     return kept[1:]
-
-
-def _parts(format: Level, shape: tuple[int, ...], storage: list[dict[str, Any]]) -> list[Any]:
-    return list(zip(format.levels(), storage, format.sizes(shape), strict=True))
 
 
 def _unpacked(

@@ -184,14 +184,18 @@ class Tensor(Stored):
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """What is stored: 0-based coordinates (order x number of entries) and values. A run has an
         entry for each of its coordinates, but none if it is fill."""
-        kept = differing(self.format, self.shape, self._storage)
-        coordinates, positions = unpack(self.format, self.shape, self._storage, kept)
+        coordinates, positions = unpack(self._parts(), differing(self._parts()))
         return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
 
     @property
     def _storage(self) -> list[dict[str, Any]]:
         """As `storage`, for what hands none of it out."""
         return self.memory.storage(self.format)
+
+    def _parts(self) -> list[tuple[Any, dict[str, Any], Any]]:
+        """The levels, each with its storage and size."""
+        sizes = self.format.sizes(self.shape)
+        return list(zip(self.format.levels(), self._storage, sizes, strict=True))
 
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
@@ -237,20 +241,18 @@ class Tensor(Stored):
         *levels, _ = self.format.levels()
         merges = any([level.merges for level in levels])
         if all([type(level).select is Level.select for level in levels]):
-            count = self._count_listed(levels)
+            count = self._count_listed()
             if count is not None:
                 return count
-        coordinates, positions = unpack(self.format, self.shape, self._storage, None)
+        coordinates, positions = unpack(self._parts(), None)
         values = self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
         own = positions[self._own(coordinates, values)]
         return len(np.unique(own)) if merges else len(own)
 
-    def _count_listed(self, levels: list[Level]) -> int | None:
+    def _count_listed(self) -> int | None:
         """How many coordinates the last level stores, if the levels can tell without unpacking."""
         count = positions = 1
-        for level, storage, size in zip(
-            levels, self._storage, self.format.sizes(self.shape), strict=False
-        ):
+        for level, storage, size in self._parts()[:-1]:
             stored = level.count_listed(storage, positions, size) if count == positions else None
             if stored is None:  # or only some fibers are in use
                 return None

@@ -26,6 +26,7 @@ from finchlang.host.ir import (
     For,
     Grow,
     If,
+    Let,
     Load,
     Residual,
     Room,
@@ -53,15 +54,8 @@ def check_memory(residual: Residual) -> Residual:
     checks = _Checks(residual)
     procedures = [replace(p, body=rewrite(p.body, checks.checked)) for p in residual.procedures]
     body = Code((*checks.begin(), *rewrite(residual.body, checks.checked).statements))
-    own = (checks.shadows[buffer] for buffer in checks.numbers)
-    scratch = ((checks.shadows[buffer], size) for buffer, size in residual.scratch)
-    return replace(
-        residual,
-        buffers=(*residual.buffers, checks.sizes, *own),
-        body=body,
-        scratch=(*residual.scratch, *scratch),
-        procedures=tuple(procedures),
-    )
+    buffers = (*residual.buffers, checks.sizes, *checks.shadows.values())
+    return replace(residual, buffers=buffers, body=body, procedures=tuple(procedures))
 
 
 def parts(statement: Stmt) -> Iterator[Part]:
@@ -82,14 +76,14 @@ def parts(statement: Stmt) -> Iterator[Part]:
 
 
 class _Checks:
-    """`shadows` has the shadow of each array that has one, `scratch` the number of entries of those that
-    are the program's own; for the others that have one `numbers` tells where that is in `sizes`."""
+    """`shadows` has the shadow of each array that has one, and `numbers` where in `sizes` its number of
+    entries is; `scratch` tells that of those that are the program's own."""
 
     def __init__(self, residual: Residual):
         self.sizes, self.scratch = Buffer("sizes", Int64), dict(residual.scratch)
         grown = dict.fromkeys(s.buffer for s in everything(residual) if isinstance(s, Grow))
-        self.numbers = {buffer: const(number) for number, buffer in enumerate(grown)}
-        self.shadows = {b: Buffer(f"{b}_written", UInt8) for b in (*grown, *self.scratch)}
+        self.numbers = {b: const(number) for number, b in enumerate((*grown, *self.scratch))}
+        self.shadows = {b: Buffer(f"{b}_written", UInt8) for b in self.numbers}
         self._listing = Listing()
         self._listing.text(residual)  # statements are then told by the names they have there
 
@@ -97,18 +91,17 @@ class _Checks:
         """All there is of arrays given counts as written, and nothing of scratch."""
         yield Grow(self.sizes, const(len(self.numbers)))
         for buffer, number in self.numbers.items():
-            room, shadow = Var("room", Int64), self.shadows[buffer]
-            yield from (Room(room, buffer), Store(self.sizes, number, room))
-            yield from (Grow(shadow, room), Fill(shadow, ZERO, room, WRITTEN))
-        for buffer, size in self.scratch.items():
-            yield Fill(self.shadows[buffer], ZERO, const(size), UNWRITTEN)
+            own, size, shadow = self.scratch.get(buffer), Var("size", Int64), self.shadows[buffer]
+            yield Room(size, buffer) if own is None else Let(size, const(own))
+            yield from (Store(self.sizes, number, size), Grow(shadow, size))
+            yield Fill(shadow, ZERO, size, WRITTEN if own is None else UNWRITTEN)
 
     def checked(self, statement: Stmt) -> list[Stmt]:
         """`statement`, with checks before it; behind it is noted what it has written."""
         if isinstance(statement, Grow):
             return self._grown(statement)
-        if isinstance(statement, Room) and statement.buffer in self.numbers:
-            return [Load(statement.variable, self.sizes, self.numbers[statement.buffer])]
+        if isinstance(statement, Room):
+            return [self._sized(statement.variable, statement.buffer)]
         if isinstance(statement, Call):
             used, changed = self._shadowed(statement.used), self._shadowed(statement.changed)
             return [replace(statement, used=used, changed=changed)]
@@ -130,8 +123,8 @@ class _Checks:
         self, buffer: Buffer, start: Expr, stop: Expr, is_read: bool, is_searched: bool = False
     ) -> list[Stmt]:
         """Whether the entries are there and, if they are read, were written."""
-        size, result = self._size(buffer)
-        count, last, name = sub(stop, start), sub(stop, 1), self._listing.name(buffer)
+        size, name = Var("size", Int64), self._listing.name(buffer)
+        count, last, result = sub(stop, start), sub(stop, 1), [self._sized(size, buffer)]
         # if `count` is known, `stop` may have wrapped around
         is_some = isinstance(count, Const) and count.value > 0
         is_far = compare("gt", start, sub(size, count)) if is_some else compare("gt", stop, size)
@@ -175,23 +168,20 @@ class _Checks:
 
     def _grown(self, statement: Grow) -> list[Stmt]:
         shadow, number = self.shadows[statement.buffer], self.numbers[statement.buffer]
-        before, look = self._size(statement.buffer)
+        before = Var("size", Int64)
         new = (
             Store(self.sizes, number, statement.size),
             Grow(shadow, statement.size),
             Fill(shadow, before, statement.size, UNWRITTEN),
         )
         is_new = compare("gt", statement.size, before)
-        return [statement, *look, If(is_new, Code(new), Code(()))]
+        look = self._sized(before, statement.buffer)
+        return [statement, look, If(is_new, Code(new), Code(()))]
 
-    def _size(self, buffer: Buffer) -> tuple[Expr, list[Stmt]]:
-        """How many entries an array has, and the statements that ask."""
-        if buffer in self.scratch:
-            return const(self.scratch[buffer]), []
-        size = Var("size", Int64)
-        if buffer in self.numbers:
-            return size, [Load(size, self.sizes, self.numbers[buffer])]
-        return size, [Room(size, buffer)]
+    def _sized(self, size: Var, buffer: Buffer) -> Stmt:
+        """`size` = how many entries an array has."""
+        number = self.numbers.get(buffer)
+        return Room(size, buffer) if number is None else Load(size, self.sizes, number)
 
     def _fail_if(self, is_wrong: Expr, message: str, *values: Expr) -> Stmt:
         fail = Fail(BUG, f"`{self._line}`: {message}", values)
