@@ -4,7 +4,6 @@ their common type."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -34,54 +33,40 @@ def _kinds_only(name: str, type: Type, kinds: tuple[str, ...]) -> None:
         raise TypeError(f"{name} takes no arrays of {type.dtype}")
 
 
-def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any]:
-    """`op` of operands of one type, which must be of these kinds; of Bool another operator, if any."""
-
-    def function(x1: Any, x2: Any, /) -> Array:
-        args = operands(x1, x2)
-        type = args[0].values.type
-        if bools and type is Bool:
-            return Array(apply(bools, *args))
-        _kinds_only(name, type, kinds)
-        return Array(apply(op, *args))
-
-    return _named(function, name, f"`{op}` of the elements of two arrays.")
-
-
-def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
-    """`op` of floats; integers and Bools become float64."""
-
-    def unary(x: Any, /) -> Array:
-        arg = as_expression(x)
-        return Array(apply(op, converted(arg, floating(arg.values.type))))
-
-    def binary(x1: Any, x2: Any, /) -> Array:
-        args = operands(x1, x2)
-        type = floating(args[0].values.type)
-        return Array(apply(op, *[converted(arg, type) for arg in args]))
-
-    function: Any = unary if arity == 1 else binary
-    return _named(function, name, f"`{op}` of the elements, as floats.")
-
-
-def _of_one(name: str, make: Maker, *kinds: str) -> Callable[..., Any]:
+def _of_one(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[..., Any]:
     def function(x: Any, /) -> Array:
         arg = as_expression(x)
         _kinds_only(name, arg.values.type, kinds)
         return Array(make(arg))
 
-    return _named(function, name, f"{name.replace('_', ' ')} of each element.")
+    return _named(function, name, doc or f"{name.replace('_', ' ')} of each element.")
 
 
-def _of_two(name: str, make: Maker, *kinds: str, is_float: bool = False) -> Callable[..., Any]:
+def _of_two(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[..., Any]:
     def function(x1: Any, x2: Any, /) -> Array:
         args = operands(x1, x2)
-        if is_float:
-            args = [converted(arg, floating(arg.values.type)) for arg in args]
         _kinds_only(name, args[0].values.type, kinds)
         return Array(make(*args))
 
-    return _named(function, name, f"{name.replace('_', ' ')} of the elements of two arrays.")
+    doc = doc or f"{name.replace('_', ' ')} of the elements of two arrays."
+    return _named(function, name, doc)
+
+
+def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any]:
+    """`op` of operands of one type, which must be of these kinds; of Bool another operator, if any."""
+
+    def make(a: Expression, b: Expression) -> Expression:
+        return apply(bools if bools and a.values.type is Bool else op, a, b)
+
+    kinds = (*kinds, "bool") if bools else kinds
+    return _of_two(name, make, *kinds, doc=f"`{op}` of the elements of two arrays.")
+
+
+def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
+    """`op` of floats; integers and Bools become float64."""
+    of = _of_one if arity == 1 else _of_two
+    doc = f"`{op}` of the elements, as floats."
+    return of(name, lambda *args: apply(op, *map(_as_float, args)), doc=doc)
 
 
 def number(value: Any, like: Expression) -> Expression:
@@ -101,9 +86,8 @@ def _quotient(op: str, a: Expression, b: Expression) -> Expression:
         found = apply(op, a, b)
         if op != "fld":
             return found
-        is_beyond = apply("==", apply("abs", a), number(inf, a))
-        is_beyond = apply("&&", is_beyond, apply("<", apply("abs", b), number(inf, b)))
-        return apply("ifelse", is_beyond, apply("/", a, b), found)
+        parts = apply("==", *_size_and_infinity(a)), apply("<", *_size_and_infinity(b))
+        return apply("ifelse", apply("&&", *parts), apply("/", a, b), found)
     if isinstance(b, Constant) and b.values.fill.value != 0:
         return apply(op, a, b)
     is_zero = apply("==", b, number(0, b))
@@ -197,7 +181,7 @@ def _logaddexp(a: Expression, b: Expression) -> Expression:
     return apply("ifelse", apply("==", a, b), twice, apply("+", above, rest))
 
 
-logaddexp = _of_two("logaddexp", _logaddexp, is_float=True)
+logaddexp = _of_two("logaddexp", lambda a, b: _logaddexp(_as_float(a), _as_float(b)))
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:

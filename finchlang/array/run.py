@@ -82,7 +82,9 @@ def _add(
     if isinstance(node, Leaf):
         operand = node.source if type(node) is Refilled else node.value
         if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
-            raise _changed(node, operand)
+            was, now = f"{node.values.type.dtype} {node.shape}", f"{operand.dtype} {operand.shape}"
+            what = "an operand was an array of"
+            raise ValueError(f"{what} {was} when it was used, and is one of {now} now")
         entry: Any = part, id(operand)
     else:
         part = part, tuple([_add(arg, nodes, key, numbers, entries) for arg in node.args])
@@ -94,11 +96,6 @@ def _add(
         key.append(part)
     numbers[id(node)] = number
     return number
-
-
-def _changed(node: Leaf, operand: Any) -> ValueError:
-    was, now = f"{node.values.type.dtype} {node.shape}", f"{operand.dtype} {operand.shape}"
-    return ValueError(f"an operand was an array of {was} when it was used, and is one of {now} now")
 
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:

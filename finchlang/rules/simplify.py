@@ -243,27 +243,20 @@ def repeat(
         return node
     match node:
         case Assign(target, op, value):
-            row = operator(op)
-            if row is not None and row.right_idempotent:
-                return node
-            if row is None:
-                return None
-            step = step_of(node)
+            row, step = operator(op), step_of(node)
+            if row is None or row.right_idempotent:
+                return None if row is None else node
             if not is_exact(node) and (in_order or not row.translates):
                 return _steps(node, row, times)
             if row.repeated is None:
                 return None
             product = Call(named(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
-        case Sieve(condition, body):
+        case Loop() if in_order and not _keeps_order(node, once):
+            return None
+        case Sieve(body=body) | Define(body=body) | Loop(body=body):
             inner = repeat(body, times, once, in_order)
-            return inner and Sieve(condition, inner, span=node.span)
-        case Define(variable, value, body):
-            inner = repeat(body, times, once, in_order)
-            return inner and Define(variable, value, inner, span=node.span)
-        case Loop(index, extent, body) if not in_order or _keeps_order(node, once):
-            inner = repeat(body, times, once, in_order)
-            return inner and Loop(index, extent, inner, span=node.span)
+            return inner and replace(node, body=inner)
         case Block(statements) if _write_apart(statements, once):
             parts = [repeat(s, times, once, in_order) for s in statements]
             if all(p is not None for p in parts):
@@ -288,10 +281,9 @@ def _steps(node: Assign, row: Operator, times: Value) -> Node | None:
         return replace(node, op=Call(Variable(row.stepped), (times,)))
     if row.count is None:
         return None
-    product = cast(
-        mul(cast(row.count, Float64), cast(times.expr, Float64)), Int64
-    )  # it does not wrap
-    return replace(node, op=Call(node.op.op, (Value(product),)))  # type: ignore[attr-defined]
+    counts = [cast(count, Float64) for count in (row.count, times.expr)]  # of which none wraps
+    count = Value(cast(mul(*counts), Int64))
+    return replace(node, op=Call(node.op.op, (count,)))  # type: ignore[attr-defined]
 
 
 def _keeps_order(loop: Loop, once: Callable[[Assign], bool]) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -69,22 +70,18 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
     ranges = laws.pop("where", {})
     known = declared(value, name)
     given: list[Any] = []
-    stated = tuple(_stated(law, what, given) for law, what in laws.items() if what is not False)
-    flat = tuple(node for nodes in stated for node in nodes)
-    found = with_properties(known, flat, lambda n: given[n.value])  # type: ignore[attr-defined]
-    known = Declared(known.name, known.parameters, found)
-    for range, own in ranges.items():
-        inner = [node for law, what in own.items() for node in _stated(law, what, given)]
-        flat = *inner, WHERE, _expression(range, "range")
-        found = with_properties(known, flat, lambda n: given[n.value])  # type: ignore[attr-defined]
-        known = Declared(known.name, known.parameters, found)
+    for range, own in (("", laws), *ranges.items()):
+        each = [_stated(law, what, given) for law, what in own.items() if what is not False]
+        stated = [node for nodes in each for node in nodes]
+        stated += [WHERE, _expression(range, "range")] if range else []
+        found = with_properties(known, tuple(stated), lambda n: given[n.value])  # type: ignore[attr-defined]
+        known = replace(known, laws=found)
     for arguments, result in cases.items():
-        known = Declared(known.name, known.parameters, _case(known, arguments, result))
+        known = replace(known, laws=_case(known, arguments, result))
     if region is not None:
         code = function.__code__
         call = Call(name, tuple(map(Variable, code.co_varnames[: code.co_argcount])))
-        found = with_region(known, call, _expression(region, "region"))
-        known = Declared(known.name, known.parameters, found)
+        known = replace(known, laws=with_region(known, call, _expression(region, "region")))
     return with_laws(value, known, known.laws)
 
 
