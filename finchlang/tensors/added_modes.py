@@ -1,10 +1,11 @@
-"""Wrappers that have a mode more than the tensor within: toeplitz, of whose modes two are summed, and
-broadcast."""
+"""What wrappers have in common, and those that have a mode more than the tensor within: toeplitz, of whose
+modes two are summed, and broadcast."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from finchlang.host.fold import ONE
 from finchlang.host.interface import Host
@@ -19,13 +20,14 @@ _PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
 
 
 @dataclass(frozen=True, slots=True)
-class Toeplitz(TensorLike):
-    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
-    `missing` out of range."""
+class Around(TensorLike):
+    """What wrappers have in common: the `call` that makes one, and the tensor `body` within, than which
+    it has `more` modes."""
 
     call: Call
     body: TensorLike
-    divided: int
+
+    more: ClassVar[int] = 1
 
     @property
     def mode(self) -> str:
@@ -33,16 +35,30 @@ class Toeplitz(TensorLike):
 
     @property
     def order(self) -> int:
-        return self.body.order + 1
+        return self.body.order + self.more
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+    def rest(self, payload: Node) -> Node:
+        """The wrapper around what is left of the tensor once its last mode has been looked up."""
+        if isinstance(payload, (Literal, Value)):
+            return payload
+        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Toeplitz(Around):
+    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
+    `missing` out of range."""
+
+    divided: int
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         mode = self.order - back
         if mode in (self.divided, self.divided + 1):
             return None
         return self.body.extent(back - (mode < self.divided))
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
 
     def rest(self, payload: Node) -> Node:
         if payload == _MISSING:
@@ -61,21 +77,11 @@ class Toeplitz(TensorLike):
 
 
 @dataclass(frozen=True, slots=True)
-class Broadcast(TensorLike):
+class Broadcast(Around):
     """`broadcast(A, k, n)`: a mode k of size n more than A has, which A does not depend on."""
 
-    call: Call
-    body: TensorLike
     added: int
     evaluate: Callable[[Node], Expr]
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
-    def order(self) -> int:
-        return self.body.order + 1
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         mode = self.order - back
@@ -83,19 +89,11 @@ class Broadcast(TensorLike):
             return ONE, self.evaluate(self.call.args[2])
         return self.body.extent(back - (mode < self.added))
 
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
-
     def located(self, in_a_row: bool) -> int:
         within, behind = self.body.located(in_a_row), self.order - self.added
         if within < behind:
             return within
         return behind if in_a_row else within + 1
-
-    def rest(self, payload: Node) -> Node:
-        if isinstance(payload, (Literal, Value)):
-            return payload
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
     def uniform(self, value: Node) -> Node:
         return self.rest(self.body.uniform(value)) if self.added < self.order else self.body

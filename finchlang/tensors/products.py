@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, add, compare, const, mul, op, sub
@@ -39,7 +39,8 @@ from finchlang.looplets import (
     shifted,
 )
 from finchlang.source import Bug, FinchError, Span
-from finchlang.syntax import Call, Literal, Node, Value
+from finchlang.syntax import Literal, Node
+from finchlang.tensors.added_modes import Around
 from finchlang.tensors.level import UPDATE, TensorLike
 
 #: the largest size of a mode that is the product of two
@@ -50,24 +51,13 @@ Resolve = Callable[[Node], TensorLike]
 
 
 @dataclass(frozen=True, slots=True)
-class Collapse(TensorLike):
+class Collapse(Around):
     """`collapse(A, k, k + 1)`: mode k is what modes k and k + 1 of A are together, k fastest."""
 
-    call: Call
-    body: TensorLike
     collapsed: int
     resolve: Resolve
 
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
-    def order(self) -> int:
-        return self.body.order - 1
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
+    more: ClassVar[int] = -1
 
     def located(self, in_a_row: bool) -> int:
         within, behind = self.body.located(in_a_row), self.order - self.collapsed
@@ -88,11 +78,6 @@ class Collapse(TensorLike):
             message = "modes that are collapsed begin at 1 and have an end"
             raise FinchError("dimension", message, self.call.span)
         return inner[1], outer[1]
-
-    def rest(self, payload: Node) -> Node:
-        if isinstance(payload, (Literal, Value)):
-            return payload
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
     def uniform(self, value: Node) -> Node:
         within = self.body.uniform(value)

@@ -13,6 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import map_payloads, set_end
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Literal, Node, Value, Variable
+from finchlang.tensors.added_modes import Around
 from finchlang.tensors.level import UPDATE, TensorLike, Uniform
 from finchlang.tensors.projections import Looplets, Projection
 from finchlang.walk import substitute, walk
@@ -83,25 +84,12 @@ def placeholders(node: Node) -> list[Node]:
 
 
 @dataclass(frozen=True, slots=True)
-class Split(TensorLike):
+class Split(Around):
     """`split(A, k, m)`: modes k and k + 1 are what mode k of A is, k the fast one, of size m. With both
     sizes, `split(A, k, m, n)`, either may be 0."""
 
-    call: Call
-    body: TensorLike
     divided: int
     evaluate: Callable[[Node], Expr]
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
-    def order(self) -> int:
-        return self.body.order + 1
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
 
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
@@ -127,11 +115,6 @@ class Split(TensorLike):
             message = "a mode that is split begins at 1 and has an end"
             raise FinchError("dimension", message, self.call.span)
         return found[1]
-
-    def rest(self, payload: Node) -> Node:
-        if isinstance(payload, (Literal, Value)):
-            return payload
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
     def uniform(self, value: Node) -> Node:
         within, size = self.body.uniform(value), self._size()

@@ -11,22 +11,17 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk, at_point, map_payloads, set_end
 from finchlang.syntax import Call, Literal, Node, Value
+from finchlang.tensors.added_modes import Around
 from finchlang.tensors.level import TensorLike
 from finchlang.types import Int64
 
 
 @dataclass(frozen=True, slots=True)
-class Swizzle(TensorLike):
+class Swizzle(Around):
     """`swizzle(A, p..., x...)`: A with index p[m] in mode m, of which the last ones are the x, the very
     last first."""
 
-    call: Call
-    body: TensorLike
     resolve: Callable[[Node], TensorLike]
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
 
     @property
     def _permutation(self) -> tuple[int, ...]:
@@ -44,9 +39,6 @@ class Swizzle(TensorLike):
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         mode = self._permutation.index(self.order - back)
         return self.body.extent(self.body.order - 1 - mode)
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
 
     def located(self, in_a_row: bool) -> int:
         return 0 if in_a_row else self.order

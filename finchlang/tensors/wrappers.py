@@ -30,7 +30,7 @@ from finchlang.looplets import (
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.tensors import slices
-from finchlang.tensors.added_modes import Broadcast, Toeplitz
+from finchlang.tensors.added_modes import Around, Broadcast, Toeplitz
 from finchlang.tensors.level import UPDATE, Fiber, TensorLike
 from finchlang.tensors.products import LARGEST, Collapse, Resolve
 from finchlang.tensors.splits import PLACEHOLDER, Split, nest
@@ -83,18 +83,12 @@ Evaluate = Callable[[Node], Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapper(TensorLike):
-    """What wrappers with a setting for each mode have in common: the `call` that makes it, the tensor
-    `body` within, the last mode's setting (None if it is neutral), and what evaluates others."""
+class Wrapper(Around):
+    """What wrappers with a setting for each mode have in common: the last mode's setting (None if it is
+    neutral), and what evaluates others."""
 
-    call: Call
-    body: TensorLike
     last: Any
     evaluate: Evaluate
-
-    @property
-    def mode(self) -> str:
-        return self.body.mode
 
     @property
     def order(self) -> int:
@@ -109,9 +103,6 @@ class Wrapper(TensorLike):
             return self.last
         setting, row = self.call.args[-1 - back], WRAPPERS[_name(self.call)]
         return None if setting == row.neutral else row.setting(setting, self.evaluate)
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
 
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
@@ -128,7 +119,6 @@ class Wrapper(TensorLike):
         return Call(self.call.op, (inner, *settings), span=self.call.span)
 
     def rest(self, payload: Node) -> Node:
-        """The wrapper around what is left of the tensor once its last mode has been looked up."""
         return payload if isinstance(payload, (Literal, Value)) else self.around(payload)
 
     def uniform(self, value: Node) -> Node:
