@@ -363,14 +363,21 @@ def _initwrite(z: Literal) -> Operator:
 
 
 def _steps(row: Operator, n: Any) -> Operator:
-    """`h(n)(x, a)` is h(x, a, n), which is what n steps make of x."""
-    count = const(n.value) if isinstance(n, Literal) else n.expr
-    return Operator(row.name, (2, 2), lambda x, a: row.build(x, a, count), count=count)
+    """`h(n)(x, a)` is h(x, a, n), which is what n steps of a row make of x, n being 1 at least."""
+    count, h = const(n.value) if isinstance(n, Literal) else n.expr, OPERATORS[row.stepped or ""]
+    unit = row.identity and replace(row.identity, at=2)
+
+    def build(x: Expr, a: Expr) -> Expr:
+        return h.build(x, a, count)
+
+    return Operator(
+        h.name, (2, 2), build, identity=unit, annihilators=row.annihilators, count=count
+    )
 
 
 #: operators with parameters, given as literals, or values
 FAMILIES: dict[str, Callable[..., Operator]] = {"choose": _choose, "initwrite": _initwrite}
-FAMILIES |= {h: partial(_steps, OPERATORS[h]) for row in _ROWS if (h := row.stepped)}
+FAMILIES |= {row.stepped: partial(_steps, row) for row in _ROWS if row.stepped}
 
 
 def operator(node: Node) -> Operator | None:

@@ -185,7 +185,7 @@ def test_executed_as_evaluated() -> None:
         ([0, 2], [0, 1], 2, "numbers are not all below 2"),
         ([0, 1], [0, 9], 2, "keys in keys are not all in 0..8"),
         ([0, 1], [0, -1], 2, "keys in keys are not all in 0..8"),
-        ([0, 1], [0, 1], 3, "sort numbers[0:3] of 2"),
+        ([0, 1], [0, 1], 3, "numbers[0:2] of 2"),
     ],
 )
 def test_evaluator_checks(numbers: list[int], keys: list[int], stop: int, message: str) -> None:

@@ -61,6 +61,7 @@ def trim() -> None:
 
 
 def lists(shape: tuple[int, int], rows: np.ndarray, columns: np.ndarray) -> Tensor:
+    rows, columns = np.unique([rows, columns], axis=1)
     return Tensor.from_coo(LISTS, shape, (rows, columns), np.ones(len(rows)))
 
 

@@ -50,8 +50,9 @@ def repetition(machine: Machine, term: Node, state: State) -> Step | None:
     updates = [n for n in walk(term.body) if isinstance(n, Assign)]
     if body is None or not all(map(_moves, updates)):
         return None
-    places = [resolve(n.target.tensor, state) for n in updates]
-    host, leaves = state.host, [p for p in places if isinstance(p, Fiber) and p.level.is_leaf]
+    places = [n.target.tensor for n in updates]
+    found = [resolve(p, state) if isinstance(p, Variable) else p for p in places]
+    host, leaves = state.host, [p for p in found if isinstance(p, Fiber) and p.level.is_leaf]
     if len(leaves) < len(places):
         return None
 
