@@ -10,7 +10,7 @@ from finchlang.host.fold import ONE, ZERO, add, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.source import Bug
-from finchlang.tensors.compare import Frozen, copy_array
+from finchlang.tensors.compare import Frozen, copy_array, move_range
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import Int64
 
@@ -48,6 +48,23 @@ class Pointed(Positioned):
 
     def coordinate_buffers(self, store: Storage) -> tuple[Buffer, ...]:
         return (store.idx,)
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        host.set(store.stored, ZERO)
+        host.grow(store.ptr, ONE)
+        host.store(store.ptr, ZERO, ZERO)
+        self.child.declare(host, store.child, dims[: len(dims) - self.modes])
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.child.move(host, store.child, dims[: len(dims) - self.modes], a, b)
+
+        move_range(host, store.ptr, source, target, self.coordinate_buffers(store), child)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        stored = host.load(store.ptr, count, "stored", Int64)
+        host.set(store.stored, stored)
+        self.child.truncate(host, store.child, dims[: len(dims) - self.modes], stored)
 
     def positions_below(self, host: Host, at: _At) -> Expr:
         return host.load(at.store.ptr, at.count, "stored", Int64, lower=ZERO)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.fold import FALSE, ONE, ZERO, add, cast, mul, sub
+from finchlang.host.fold import FALSE, ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import Thunk
 from finchlang.syntax import Node
-from finchlang.tensors.compare import Frozen, copy_array, move_range
+from finchlang.tensors.compare import Frozen, copy_array
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import count_written
 from finchlang.tensors.dense import Dense
@@ -93,12 +93,6 @@ class SparseCOO(Coordinates, Pointed):
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), to, Frozen(other.child, begin, new))
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        host.set(store.stored, ZERO)
-        host.grow(store.ptr, ONE)
-        host.store(store.ptr, ZERO, ZERO)
-        self.lvl.declare(host, store.child, self.below(dims))
-
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.ptr, add(stop, 2))
         host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
@@ -109,17 +103,6 @@ class SparseCOO(Coordinates, Pointed):
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         raise AssertionError("normalisation updates sequential levels through a workspace")
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        def child(a: Expr, b: Expr) -> None:
-            self.lvl.move(host, store.child, self.below(dims), a, b)
-
-        move_range(host, store.ptr, source, target, self.buffers(store), child)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        stored = host.load(store.ptr, count, "stored")
-        host.set(store.stored, stored)
-        self.lvl.truncate(host, store.child, self.below(dims), stored)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.fold import FALSE, ONE, ZERO, add, sub
+from finchlang.host.fold import FALSE, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Thunk
 from finchlang.syntax import Node
-from finchlang.tensors.compare import move_range, ranges_equal
+from finchlang.tensors.compare import ranges_equal
 from finchlang.tensors.counted import Counted, count_written
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.listed import pack_sorted, unpack_sorted, validate_sorted
@@ -38,28 +38,11 @@ class SparseList(Counted, Pointed):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        host.set(store.stored, ZERO)
-        host.grow(store.ptr, ONE)
-        host.store(store.ptr, ZERO, ZERO)
-        self.lvl.declare(host, store.child, dims[:-1])
-
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         def children(a: Expr, b: Expr) -> Expr:
             return self.lvl.equal(host, store.child, dims[:-1], a, b)
 
         return ranges_equal(host, store.ptr, p, q, (store.idx,), children)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        def child(a: Expr, b: Expr) -> None:
-            self.lvl.move(host, store.child, dims[:-1], a, b)
-
-        move_range(host, store.ptr, source, target, (store.idx,), child)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        stored = host.load(store.ptr, count, "stored", Int64)
-        host.set(store.stored, stored)
-        self.lvl.truncate(host, store.child, dims[:-1], stored)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
