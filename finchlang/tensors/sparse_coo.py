@@ -12,7 +12,7 @@ from finchlang.looplets import Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import Frozen, copy_array
 from finchlang.tensors.coordinates import Coordinates
-from finchlang.tensors.counted import count_written
+from finchlang.tensors.counted import Counted, count_written
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.level import READ, Dims, Fiber, Level, Storage
 from finchlang.tensors.positioned import Pointed
@@ -22,7 +22,7 @@ from finchlang.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseCOO(Coordinates, Pointed):
+class SparseCOO(Coordinates, Counted, Pointed):
     """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
     the child.
 
@@ -31,7 +31,6 @@ class SparseCOO(Coordinates, Pointed):
     """
 
     counters: ClassVar = (("stored", Int64),)
-    is_sequential: ClassVar[bool] = True
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
@@ -93,16 +92,9 @@ class SparseCOO(Coordinates, Pointed):
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), to, Frozen(other.child, begin, new))
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        host.grow(store.ptr, add(stop, 2))
-        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
-
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        accumulate(host, store.ptr, count)
+        accumulate(host, store.ptr, count)  # positions are not of the index type
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
