@@ -250,7 +250,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("overwrite", 2): _second,
     **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
 }
-_INTEGERS = {t.name for t in TYPES.values() if t.is_integer}
+_INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
 MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
 SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
     name: type.name for name, type in ALIASES.items()
