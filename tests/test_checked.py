@@ -22,12 +22,12 @@ from finchlang.host.ir import Call, Code, Expr, Load, Procedure, Residual, Store
 from finchlang.host.passes.pipeline import lower
 from finchlang.host.verify import check
 from finchlang.native.jit import compile_residual
+from finchlang.repl.__main__ import main
 from finchlang.session import Session
 from finchlang.source import BUG, Bug
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Tensor
 from finchlang.types import Int32, Int64
-from repl.__main__ import main
 
 Made = Callable[[Sample, Expr], None]
 
