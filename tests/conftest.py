@@ -52,45 +52,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 #: what `make quick` asks for; then no native code is optimised
 QUICK = "not slow"
 
-#: test modules whose native code is always optimised by LLVM; of the others' kernels, one of four
-OPTIMISED = (
-    *("test_native", "test_case_matrix", "test_programs", "test_examples", "test_case_studies"),
-    *(
-        "test_memory",
-        "test_cli",
-        "test_session",
-        "test_bad_input",
-        "test_repl",
-        "test_readme",
-        "test_kernels",
-        "test_notes",
-    ),
-)
-
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For `make quick` no native code is optimised, else one kernel of four is, or all of them."""
     with pytest.MonkeyPatch.context() as patch:
-        is_ours = request.path.parent == Path(__file__).parent  # and no benchmark
         if request.config.option.markexpr == QUICK:
             compile_quickly(patch.setattr)
-        elif is_ours and not request.module.__name__.startswith(OPTIMISED):
+        elif not (
+            request.node.get_closest_marker("optimised") or "benchmarks" in request.path.parts
+        ):
             compile_quickly(patch.setattr, some=4)
         yield
 
 
-#: test modules whose native code checks each access to memory, those of levels, copies and shapes
-CHECKED = (
-    *("test_level", "test_rules_copies", "test_rules_initialisation", "test_storage"),
-    *("test_roundtrips", "test_slices", "test_shape", "test_agreement_shapes", "test_wrappers"),
-    *("test_narrow_indices", "test_workspace_level", "test_workspace_choice", "test_pairs"),
-)
-
-
 @pytest.fixture(autouse=True, scope="module")
 def checked_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With the mark, native code checks each access to memory."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.module.__name__.rpartition(".")[2].startswith(CHECKED):
+        if request.node.get_closest_marker("checked"):
             patch.setenv("FINCH_CHECKED", "1")
         yield
 

@@ -18,6 +18,8 @@ from finchlang.tensors import slices
 from finchlang.tensors.products import Product
 from finchlang.tensors.projections import Projection
 
+pytestmark = pytest.mark.checked
+
 STEP = 12
 
 

@@ -21,6 +21,8 @@ from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.optimised
+
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 SET_UP = """\
 x = [1.0, 2.0, 3.0]; y = [0.0, 0.0, 0.0]; z = [0.0, 0.0]; I = [1, 2, 9]; n = 3; w = 1.5

@@ -26,6 +26,8 @@ import finchlang.grammar
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.level import Level
 
+pytestmark = pytest.mark.optimised
+
 REFERENCE = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
 NEEDED, REST = covering()
 

@@ -21,6 +21,8 @@ from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Tensor
 
+pytestmark = pytest.mark.optimised
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CSC = "Dense(SparseList(Element(0.0)))"
 GRAPH = "Dense(SparseList(Pattern()))"

@@ -22,6 +22,8 @@ from finchlang.rules.table import RULES
 from finchlang.source import Bug, FinchError
 from finchlang.text.parse import parse_script
 
+pytestmark = pytest.mark.optimised
+
 SPMV = """\
 A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0])
 x = [1.0, 2.0, 3.0]

@@ -19,6 +19,8 @@ from finchlang.session import Observer, Session
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.optimised
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 #: example → a line it prints on its own data

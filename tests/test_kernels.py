@@ -19,6 +19,8 @@ import scipy.sparse as sp
 import finchlang
 from finchlang import FinchError, Session, Tensor, kernel
 
+pytestmark = pytest.mark.optimised
+
 CSC = "Dense(SparseList(Element(0.0)))"
 A = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
 X = np.array([1.0, 2.0, 3.0])

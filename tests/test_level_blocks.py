@@ -13,6 +13,8 @@ from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 BAND, RAGGED, BLOCKS = "SparseBand", "Ragged", "SparseBlockList"
 KINDS = pytest.mark.parametrize("kind", [BAND, RAGGED, BLOCKS])
 LIST = "SparseList(Element(0.0))"

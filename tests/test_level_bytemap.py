@@ -13,6 +13,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
 
+pytestmark = pytest.mark.checked
+
 MAP = parse_format("SparseByteMap(Pattern())")
 FORMATS = dict.fromkeys("kua", parse_format("Dense(Element(Int64(0)))"))
 WRITE = """

@@ -13,6 +13,8 @@ from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 COO = "SparseCOO{2}(Element(0.0))"
 DENSE = "Dense(Dense(Element(0.0)))"
 ARRAY = np.array([[0, 0, 5, 0], [8, 0, 0, 0], [6, 0, 0, 9.0]])

@@ -12,6 +12,8 @@ from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 LIST, BYTES, DENSE = (f"{n}(Element(0.0))" for n in ("SparseList", "SparseByteMap", "Dense"))
 ONE = ["SparseHash", "SparseCOO{1}"]
 TWO = ["SparseHash{2}", "SparseCOO{2}"]

@@ -19,6 +19,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 
+pytestmark = pytest.mark.checked
+
 HASH, TWO = "SparseHash(Element(0.0))", "SparseHash{2}(Element(0.0))"
 NESTED = f"SparseHash({HASH})"
 MATRICES = [NESTED, TWO, f"Dense({HASH})"]

@@ -21,6 +21,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
 
+pytestmark = pytest.mark.checked
+
 LISTS = "Dense(SparseList(Element(0.0)))"
 TURNS = "Dense(Interleaved{1}(Element(0.0)))"
 TRANSPOSE = "C .= 0\nfor j = _, i = _\n C[j, i] = A[i, j]\nend"

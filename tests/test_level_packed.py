@@ -16,6 +16,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 
+pytestmark = pytest.mark.checked
+
 UPPER, LOWER, SYMMETRIC = "UpperTriangular", "LowerTriangular", "Symmetric"
 KINDS = pytest.mark.parametrize("kind", [UPPER, LOWER, SYMMETRIC])
 #: the condition that keeps a loop to the stored half

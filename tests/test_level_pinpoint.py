@@ -10,6 +10,8 @@ from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 POINT = "SparsePinpoint(Element(0.0))"
 VECTORS = [np.zeros(0), np.zeros(5), np.array([7.0]), np.eye(6)[0], 3 * np.eye(6)[5], np.eye(6)[2]]
 OTHERS = [

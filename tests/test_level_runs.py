@@ -14,6 +14,8 @@ from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 RUNS = ("RunList", "SparseRunList", "PackBits")
 OTHERS = ("Dense", "SparseList", "SparseByteMap")
 PROTOCOLS = ("walk", "gallop", "follow")

@@ -11,6 +11,8 @@ from level_kernels import changed, result, run, run_out_of_order, tensor
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 VECTOR = "SparseInterval(Element(0.0))"
 OTHERS = ("Dense", "SparseList", "SparseByteMap", "RunList", "SparseRunList", "PackBits")
 VECTORS: dict[str, list[float]] = {

@@ -15,6 +15,8 @@ from in_child import in_child
 
 from finchlang import Session
 
+pytestmark = pytest.mark.optimised
+
 
 def resident() -> int:
     """The bytes of this process that are in memory."""

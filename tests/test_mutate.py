@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # commands are modules of `tests`
 
 from tests.campaigns.mutate import CHECKOUT, Fault, Outcome, faults, first_test, table, tried
 

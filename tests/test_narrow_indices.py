@@ -11,6 +11,8 @@ from level_kernels import run
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Tensor
 
+pytestmark = pytest.mark.checked
+
 ONE = "{}{{{}}}(Element(0.0))"
 LISTS = ("SparseList", "SparseByteMap", "SparseBlockList", "SparseBand")
 RUNS = ("RunList", "SparseRunList", "PackBits")

@@ -34,6 +34,8 @@ from finchlang.types import (
     UInt8,
 )
 
+pytestmark = pytest.mark.optimised
+
 INTEGERS = [t for t in TYPES.values() if t.is_integer]
 
 

@@ -16,6 +16,8 @@ from finchlang.native.emit import emit
 from finchlang.source import FinchError
 from finchlang.types import Float32, Float64, Int64, Type
 
+pytestmark = pytest.mark.optimised
+
 
 def appended_in_batches() -> Residual:
     """Every number of `x` is appended to `out`, which grows by ten entries in a rare branch; there,

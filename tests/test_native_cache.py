@@ -18,6 +18,8 @@ from finchlang.host.ir import Residual
 from finchlang.native import jit
 from finchlang.native.cache import key_of
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -30,6 +30,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.types import Float32, Int64
 
+pytestmark = pytest.mark.optimised
+
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))
 SPMV = """
 @finch begin

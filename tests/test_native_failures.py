@@ -32,6 +32,8 @@ from finchlang.types import (
     UInt64,
 )
 
+pytestmark = pytest.mark.optimised
+
 
 def test_growth_keeps_contents_and_frees_memory() -> None:
     kernel = compiled(samples.appended)

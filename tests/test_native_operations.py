@@ -25,6 +25,8 @@ from finchlang.types import (
     UInt64,
 )
 
+pytestmark = pytest.mark.optimised
+
 
 def interesting(type: Type, rng: np.random.Generator, n: int) -> np.ndarray:
     """`n` values of `type`: the extremes and what is special, then random ones."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ir_samples import Sample, up_to
@@ -17,6 +18,8 @@ from finchlang.host.verify import check
 from finchlang.native.jit import compile_residual
 from finchlang.source import FinchError
 from finchlang.types import Int8, Int64, Type, UInt32
+
+pytestmark = pytest.mark.optimised
 
 SIZE = 8
 BINARY = ("add", "sub", "mul", "idiv", "irem", "min", "max", "and", "or", "xor", "shl", "shr")

@@ -15,6 +15,8 @@ from finchlang.run import kernel as kernel_module
 from finchlang.session import Observer, Session
 from finchlang.source import FinchError, Note
 
+pytestmark = pytest.mark.optimised
+
 KERNEL = """
 @finch begin
     C .= 0

@@ -21,6 +21,8 @@ from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 from finchlang.types import TYPES, Float32, Float64, Int64, Pair, Type, pair_of
 
+pytestmark = pytest.mark.checked
+
 TYPES_OF_PAIRS = (pair_of(Float64, Int64), pair_of(Float32, TYPES["Int8"]))
 
 

@@ -33,6 +33,8 @@ from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar
 
+pytestmark = pytest.mark.optimised
+
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 _COMMENT = re.compile(r"#\s*(expect|error|engines|options):\s*(.*?)\s*$", re.MULTILINE)

@@ -18,6 +18,8 @@ from test_programs import PROGRAMS, check_program, expected
 
 from finchlang.rules.table import OPTIONAL
 
+pytestmark = pytest.mark.optimised
+
 RULES = sorted(OPTIONAL)
 NATIVE = [path for path in PROGRAMS if "native" in expected(path.read_text("utf-8")).engines]
 

@@ -9,6 +9,8 @@ import pytest
 
 from finchlang.session import Session
 
+pytestmark = pytest.mark.optimised
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 

@@ -25,6 +25,8 @@ from finchlang.repl.look import COLOURS, FinchLexer, depth
 from finchlang.repl.prompt import answer, converse
 from finchlang.source import Bug, FinchError
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.fixture
 def talk(monkeypatch) -> Conversation:

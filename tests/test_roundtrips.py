@@ -18,6 +18,8 @@ from finchlang.tensors.level import Level
 from finchlang.tensors.measure import measure
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
+pytestmark = pytest.mark.checked
+
 #: levels that do not hold everything
 CHOOSY = ("SparsePinpoint", "SparseInterval", "LowerTriangular", "UpperTriangular", "Symmetric")
 

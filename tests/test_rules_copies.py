@@ -12,6 +12,8 @@ from level_kernels import run, tensor
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Tensor
 
+pytestmark = pytest.mark.checked
+
 LISTS = "Dense(SparseList(Element(0.0)))"
 SMALL = "Dense(SparseList{Int8}(Element(0.0)))"
 COO = "Dense(SparseCOO{1}(Element(0.0)))"

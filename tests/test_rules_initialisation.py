@@ -12,6 +12,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 
+pytestmark = pytest.mark.checked
+
 VECTOR, MATRIX = "Dense(Element(0.0))", "Dense(Dense(Element(0.0)))"
 FUSED = {
     "every entry": "for i=_ y[i] = x[i] + 1 end",

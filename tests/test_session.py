@@ -13,6 +13,8 @@ from finchlang.session import ENGINES, Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
+pytestmark = pytest.mark.optimised
+
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "C order": np.ascontiguousarray,

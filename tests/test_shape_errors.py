@@ -14,6 +14,8 @@ from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Tensor
 
+pytestmark = pytest.mark.checked
+
 CSC = "Dense(SparseList(Element(0.0)))"
 GIVEN = {
     "A": Tensor.from_numpy(np.eye(3, 4), CSC),

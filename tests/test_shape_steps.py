@@ -13,6 +13,8 @@ from finchlang.host.ir import For, While
 from finchlang.host.walk import walk
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 TABLES = pytest.mark.parametrize("which", ["all", "paper"])
 LIST = "SparseList(Element(0.0))"
 LISTS = f"SparseList({LIST})"

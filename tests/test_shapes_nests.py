@@ -13,6 +13,8 @@ from kernels import kernel, run_congruent, run_script, run_staged
 from finchlang.host.print import text
 from finchlang.tensors.tensor import Scalar, Tensor
 
+pytestmark = pytest.mark.checked
+
 LIST = "SparseList(Element(0.0))"
 LISTS, ROWS = f"SparseList({LIST})", f"Dense({LIST})"
 DENSE = "Dense(Dense(Element(0.0)))"

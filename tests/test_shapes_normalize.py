@@ -11,6 +11,8 @@ from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
 from finchlang.types import Int64
 
+pytestmark = pytest.mark.checked
+
 MATRIX, VECTOR = "Dense(SparseList(Element(0.0)))", "SparseList(Element(0.0))"
 FORMATS = {
     **dict.fromkeys("ABC", MATRIX),

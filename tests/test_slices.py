@@ -17,6 +17,8 @@ from finchlang.tensors.tensor import Scalar
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
 
+pytestmark = pytest.mark.checked
+
 LEAF = "(Element(0.0))"
 LISTS = ("SparseList", "SparseByteMap", "SparseHash", "SparseCOO{1}", "SparseBlockList")
 RUNS = ("RunList", "SparseRunList", "PackBits", "SparseBand", "SparseInterval")

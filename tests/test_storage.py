@@ -15,6 +15,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
 
+pytestmark = pytest.mark.checked
+
 DENSE = "Dense(Dense(Element(0.0)))"
 SCATTERED = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 3, 0, 5], [0, 0, 0, 0]])
 ONE_A_COLUMN = np.array([[0.0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 5], [0, 0, 0, 0]])

@@ -15,6 +15,8 @@ from finchlang.repl.__main__ import main
 from finchlang.run import spans
 from finchlang.session import KernelEvent, Observer
 
+pytestmark = pytest.mark.checked
+
 ENGINES = ("native", "interpret", "residual")
 
 GUSTAVSON = """

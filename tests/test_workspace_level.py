@@ -24,6 +24,8 @@ from finchlang.tensors.policies import POLICIES as KNOWN
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.types import type_of_dtype
 
+pytestmark = pytest.mark.checked
+
 POLICIES = ["coord", "hash", "bucket", "flags"]
 LIST = "Dense(SparseList(Element(0.0)))"
 SPGEMM = "C .= 0\nfor k = _, i = _, j = _\n C[i, j] += A[i, k] * B[k, j]\nend"

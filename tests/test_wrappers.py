@@ -22,6 +22,8 @@ from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
 from finchlang.types import Int64
 
+pytestmark = pytest.mark.checked
+
 DENSE, LIST, BYTES = (f"{kind}(Element(0.0))" for kind in ("Dense", "SparseList", "SparseByteMap"))
 KINDS = (DENSE, LIST, BYTES)
 MATRICES = (f"Dense({DENSE})", f"Dense({LIST})", f"SparseList({LIST})", f"Dense({BYTES})")

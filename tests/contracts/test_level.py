@@ -28,6 +28,8 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Tensor
 
+pytestmark = pytest.mark.checked
+
 LEAVES = {"Element(0.0)": "0.0", "Element(Int8(1))": "1", "Pattern()": "false"}
 #: levels that store half of a matrix, and how its coordinates compare there
 PACKED = {"UpperTriangular": "<=", "LowerTriangular": ">=", "Symmetric": "<="}
