@@ -7,7 +7,7 @@ READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 PYTEST_ARGS ?=
 QUICK := test_parse test_pretty test_residual_goldens test_traces contracts/test_call contracts/test_array_values \
-    test_programs contracts/test_large test_files test_files_coordinates test_layout
+    test_programs contracts/test_large test_files test_files_coordinates product/test_layout
 
 # The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
 works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \
@@ -35,7 +35,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy finchlang repl
 
 contract: $(INSTALLED)  ## who may import whom, and how long a file may be
-	$(BIN)/python -m pytest -q tests/test_layout.py
+	$(BIN)/python -m pytest -q tests/product/test_layout.py
 
 check: lint contract test  ## what must pass before a change lands
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_layout import ROOMS, modules, tree_of
+from tests.product.test_layout import ROOMS, modules, tree_of
 
-TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
 #: `room/file.py: name, Class.name`
 NAMED = re.findall(r"`([\w/]+)\.py:\s([\w., ]+)`", TEXT)
 

@@ -1,4 +1,5 @@
-"""The layout contract: who may import whom, how long a file may be, what each file opens with."""
+"""The layout contract: who may import whom, how long a file may be, what each file opens with; and how far
+tests lean on what is not public."""
 
 from __future__ import annotations
 
@@ -53,6 +54,13 @@ APART = (  # the first never imports the second
     *(("denote", room) for room in ("algebra", "operations", "host", "normalize", "rules")),
 )
 LONGEST = 450
+TESTS = Path(__file__).parents[1]
+#: what tests may import of the package, and where they may import the rest of it
+PUBLIC = ("finchlang", "finchlang.session", "finchlang.array", "finchlang.source")
+PUBLIC_ROOMS = ("finchlang.testing", "finchlang.repl.__main__")
+INNER = ("contracts", "units", "benchmarks", "campaigns")
+#: how many files of tests elsewhere import internals; a tenth of them in the end
+LEANING = 147
 
 
 def _folders() -> dict[str, Path]:
@@ -84,8 +92,11 @@ def tree_of(module: str) -> ast.Module:
 
 def imports(module: str) -> Iterator[tuple[str, int]]:
     """Whatever `module` imports, absolute and as precisely as the import tells, with its line."""
-    is_package = modules()[module].name == "__init__.py"
-    for node in ast.walk(tree_of(module)):
+    return imports_in(tree_of(module), module, modules()[module].name == "__init__.py")
+
+
+def imports_in(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -194,8 +205,37 @@ def test_no_file_is_too_long(module: str) -> None:
     assert length <= LONGEST, f"{module} has {length} lines; split it"
 
 
+def _tests() -> list[Path]:
+    """The files of tests but those that measure."""
+    return [
+        p for p in sorted(TESTS.rglob("*.py")) if "benchmarks" not in p.relative_to(TESTS).parts
+    ]
+
+
+#: what was longer when this began to be asked
+LONG = {*("test_early_break", "test_cli", "test_operators", "test_simplify")}
+LONG |= {"test_parse", "test_normalize"}
+
+
+def test_no_file_of_tests_is_too_long() -> None:
+    long = {p.stem for p in _tests() if len(p.read_text("utf-8").splitlines()) > LONGEST}
+    assert long <= LONG
+
+
+def test_tests_speak_to_what_is_public() -> None:
+    """So that what is not can be changed without them."""
+    outer = [p for p in _tests() if p.relative_to(TESTS).parts[0] not in INNER]
+    leaning = []
+    for path in outer:
+        found = {name for name, _ in imports_in(ast.parse(path.read_text("utf-8")), "", False)}
+        ours = {name for name in found if name.split(".")[0] == "finchlang"} - {*PUBLIC}
+        if not all(name.startswith(PUBLIC_ROOMS) for name in ours):
+            leaning.append(path.name)
+    assert len(leaning) <= LEANING, leaning
+
+
 def test_the_packages_listed_are_the_packages_there_are() -> None:
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text("utf-8"))
     assert project["tool"]["setuptools"]["packages"] == sorted(_folders())
 
 
