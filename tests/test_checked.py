@@ -14,7 +14,6 @@ import pytest
 from ir_samples import Sample
 from kernels import Watch
 from native_calls import run
-from test_programs import PROGRAMS, check_program, expected
 
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ONE, ZERO, add, const, op
@@ -261,14 +260,6 @@ def test_code_without_checks_is_not_that_with_them_on_disk(
         session.run(SPMV)
         failures = watch.events[0].compiled.native.layout.failures
         assert any(failure.kind == BUG for failure in failures) == checked
-
-
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, id=p.stem) for p in PROGRAMS if "native" in expected(p.read_text()).engines],
-)
-def test_programs_do_checked_what_they_say(path: Path, tmp_path: Path) -> None:
-    check_program(path, "native", tmp_path, checked=True)
 
 
 def test_an_array_that_is_resized_stays_as_it_was() -> None:

@@ -20,7 +20,7 @@ from finchlang.text.terminals import BRACKETS, OTHERS, operators, terminals
 
 ROOT = Path(__file__).parent.parent
 EDITORS = ROOT / "editors"
-PROGRAMS = [*(ROOT / "examples").glob("*.finch"), *(ROOT / "tests/programs").glob("*.finch")]
+PROGRAMS = [*(ROOT / "examples").glob("*.finch"), *(ROOT / "tests/programs").rglob("*.finch")]
 #: what the parser calls terminals in some places
 REFINED = {"NEG": "MINUS", "LCALL": "LPAR", "LSUB": "LBRACK", "ELSE_COLON": "COLON"}
 

@@ -19,7 +19,7 @@ from finchlang.text.print import pretty
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.finch"))
 #: every sixth of many
-PROGRAMS = [*EXAMPLES, *sorted((ROOT / "tests/programs").glob("*.finch"))[::6]]
+PROGRAMS = [*EXAMPLES, *sorted((ROOT / "tests/programs").rglob("*.finch"))[::6]]
 COMMENT = re.compile(r"#[^\n]*")
 
 

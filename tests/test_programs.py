@@ -7,20 +7,31 @@ What a program has to do stands in its comments:
     # expect: "a line"           this is the next line that the program prints, without the quotes
     # error: kind @ 3:5 part     the program ends with an error of this kind, at line 3, column 5
                                  (`@ 3` for any column) whose message contains `part`
+    # stores: A 5                the tensor A has so many stored leaves, under all rules
+    # notes: part                the next note that is told contains `part`; no other note is told
+                                 (`none`: none is)
+    # rule: Union Pieces         the interpreter applies these rules
+    # steps: Loop <= 12          it does so often; `total` are all steps of the host, `load`, `loop`,
+                                 `branch` ... those of one kind, `code` the lines of residuals
+    # steps: 3 * total@2 < total(paper)@2     in the second kernel that is run; by other rules
     # options: --no-workspaces   what is written out of order is an error
     # engines: native interpret  only these engines run it (a semantics may give meaning to what
                                  others refuse); all do if nothing is said
 
-A program with no `expect` and no `error` would test nothing and is an error itself. In a program,
-`FOLDER` is the name of a temporary folder.
+A program with none of them would test nothing and is an error itself. In a program, `FOLDER` is the
+name of a temporary folder. Of all programs the residual takes the interpreter's steps, and the rules
+of the paper store the same entries; `EVERY_RULE=1` leaves each derived rule out of each program.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +39,40 @@ import numpy as np
 import pytest
 
 from finchlang.agreement import same
-from finchlang.session import ENGINES, Session
+from finchlang.host.print import text as listing
+from finchlang.rules.engine import Kind
+from finchlang.rules.table import OPTIONAL, RULES
+from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.tensor import Scalar
+from finchlang.tensors.tensor import Scalar, Tensor
 
 pytestmark = pytest.mark.optimised
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.finch"))
+PROGRAMS = sorted((Path(__file__).parent / "programs").rglob("*.finch"))
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
-_COMMENT = re.compile(r"#\s*(expect|error|engines|options):\s*(.*?)\s*$", re.MULTILINE)
+#: steps of the host, as `ExecutingHost.steps` counts them, and what is counted besides
+HOST = [
+    "let",
+    "load",
+    "store",
+    "get",
+    "set",
+    "branch",
+    "loop",
+    "count",
+    "grow",
+    "fill",
+    "search",
+    "disjoint",
+    "sort",
+]
+NAMES = {*HOST, "total", "code", *(r.name for r in RULES), *(s for r in RULES for s in r.steps)}
+_COMMENT = re.compile(
+    r"#\s*(expect|error|engines|options|stores|notes|rule|steps):\s*(.*?)\s*$", re.MULTILINE
+)
 _ERROR = re.compile(r"(?P<kind>[a-zA-Z/ ]+?) @ (?P<line>\d+)(?::(?P<column>\d+))?\s*(?P<part>.*)")
+_COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
 
 
 @dataclass
@@ -48,78 +82,150 @@ class Expected:
     values: list[tuple[str, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     error: re.Match[str] | None = None
+    stores: list[tuple[str, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     engines: tuple[str, ...] = RUNNING
     workspaces: bool = True
+
+    def take(self, kind: str, rest: str) -> None:
+        """A comment; ValueError for one that is not understood."""
+        if kind == "engines":
+            self.engines = tuple(rest.split())
+        elif kind == "options":
+            if rest != "--no-workspaces":
+                raise ValueError("no such option")
+            self.workspaces = False
+        elif kind == "error":
+            self.error = _ERROR.fullmatch(rest)
+            if self.error is None or self.error["kind"] not in ERROR_KINDS:
+                raise ValueError(f"not understood: error: {rest}")
+        elif kind == "stores":
+            name, count = rest.split()
+            self.stores.append((name, int(count)))
+        elif kind == "notes":
+            self.notes.append(rest)
+        elif kind == "rule":
+            self.steps += [f"{name} >= 1" for name in rest.split()]
+        elif kind == "steps":
+            self.steps.append(rest)
+        elif rest.startswith('"') and rest.endswith('"'):
+            self.lines.append(rest[1:-1])
+        else:
+            name, sign, value = rest.rpartition(" = ")
+            if not sign:
+                raise ValueError(f"not understood: expect: {rest}")
+            self.values.append((name, value))
 
 
 def expected(text: str) -> Expected:
     """The comments of a program; ValueError for one that is not understood, or if there is none."""
     found = Expected()
     for kind, rest in _COMMENT.findall(text):
-        if kind == "engines":
-            found.engines = tuple(rest.split())
-        elif kind == "options":
-            if rest != "--no-workspaces":
-                raise ValueError("no such option")
-            found.workspaces = False
-        elif kind == "error":
-            found.error = _ERROR.fullmatch(rest)
-            if found.error is None or found.error["kind"] not in ERROR_KINDS:
-                raise ValueError(f"not understood: error: {rest}")
-        elif rest.startswith('"') and rest.endswith('"'):
-            found.lines.append(rest[1:-1])
-        else:
-            name, sign, value = rest.rpartition(" = ")
-            if not sign:
-                raise ValueError(f"not understood: expect: {rest}")
-            found.values.append((name, value))
+        found.take(kind, rest)
     if not set(found.engines) <= set(RUNNING) or not found.engines:
         raise ValueError("no such engine")
-    if not (found.values or found.lines or found.error):
+    for claim in found.steps:
+        unknown = {name for name, _, _ in _COUNT.findall(claim)} - NAMES
+        if unknown or not re.fullmatch(r"[\d\s.+*()<>=-]+", _COUNT.sub("", claim)):
+            raise ValueError(f"not understood: steps: {claim}")
+    if not (found.values or found.lines or found.error or found.stores or found.steps):
         raise ValueError("the program says nothing of what it should do")
     return found
 
 
-def runs() -> Iterator[Any]:
-    """Each program on each engine, and in the interpreter by the paper's rules alone, too. Quick are all
-    natively and by the denotation, and half of them interpreted by either set of rules."""
-    for path in PROGRAMS:
-        is_odd = bool(zlib.crc32(path.stem.encode()) % 2)
-        for engine in expected(path.read_text("utf-8")).engines:
-            for rules in ("all", "paper") if engine == "interpret" else ("all",):
-                is_slow = engine == "residual" or (
-                    engine == "interpret" and is_odd == (rules == "all")
-                )
-                name = f"{path.stem}-{engine}" + f"-{rules}" * (rules != "all")
-                marks = [pytest.mark.slow] if is_slow else []
-                yield pytest.param(path, engine, rules, id=name, marks=marks)
+WANTED = {path: expected(path.read_text("utf-8")) for path in PROGRAMS}
 
 
-@pytest.mark.parametrize(("path", "engine", "rules"), [*runs()])
-def test_program(path: Path, engine: str, rules: str, tmp_path: Path) -> None:
-    check_program(path, engine, tmp_path, rules=rules)
+# ------------------------------------------------------------------------------------- running them
+
+
+class Watch(Observer):
+    """Counts, for each kernel that is run, the rules, the host's steps and, if `traces`, the lines of
+    its residual."""
+
+    def __init__(self, traces: bool = False) -> None:
+        self.traces, self.runs = traces, list[Counter[str]]()
+
+    def started(self, event: Any) -> None:
+        self.runs.append(Counter())
+
+    def rule(self, applied: Any) -> None:
+        self.runs[-1][applied.name] += applied.kind == Kind.STEP
+
+    def finished(self, event: Any, steps: Counter[str]) -> None:
+        self.runs[-1].update(steps, total=steps.total())
+        if self.traces:
+            self.runs[-1]["code"] = len(listing(event.residual).splitlines())
+
+
+def ran(
+    path: Path, engine: str, folder: Path, rules: str = "all", checked: bool = False, **options: Any
+) -> Session:
+    """The session that a program ran in, which ended as it says."""
+    wanted, printed, watch = WANTED[path], list[str](), Watch(**options)
+    choices = engine, rules, printed.append, (), watch, wanted.workspaces, checked
+    session = Session(*choices)
+    session["FOLDER"] = str(folder)
+    error: FinchError | None = None
+    try:
+        session.run(path.read_text("utf-8"), path.name)
+    except FinchError as found:
+        error = found
+    check_error(error, wanted.error)
+    assert "".join(printed).splitlines() == wanted.lines
+    return session
 
 
 def check_program(
     path: Path, engine: str, folder: Path, checked: bool = False, rules: str = "all"
 ) -> None:
     """Run a program, which must do what it says, by some of the rules."""
-    text = path.read_text("utf-8")
-    wanted = expected(text)
-    printed: list[str] = []
-    choices = engine, rules, printed.append, (), None, wanted.workspaces, checked
-    session = Session(*choices)
-    session["FOLDER"] = str(folder)
-    error: FinchError | None = None
-    try:
-        session.run(text, path.name)
-    except FinchError as found:
-        error = found
-    check_error(error, wanted.error)
-    assert "".join(printed).splitlines() == wanted.lines
+    wanted, session = WANTED[path], ran(path, engine, folder, rules, checked)
+    told = [note.message for note in session.notes]
     for name, value in wanted.values:
         meant, got = session.run(value), session.run(name)
         assert equal(got, meant), f"{name} is {plain(got)}, not {plain(meant)}"
+    if engine == "denote":  # whose tensors are dense, and which compiles nothing
+        return
+    for name, count in wanted.stores:
+        assert session.run(f"countstored({name})") == count, name
+    if wanted.notes:
+        parts = [part for part in wanted.notes if part != "none"]
+        assert len(told) == len(parts), told
+        assert all(part in note for part, note in zip(parts, told, strict=True)), told
+
+
+def check_laws(path: Path, folder: Path) -> None:
+    """That the residual takes the interpreter's steps (congruence), and that derived rules change how
+    much is done, but not what is stored."""
+    runs = [
+        ran(path, engine, folder, rules)
+        for engine, rules in (("residual", "all"), ("interpret", "all"), ("interpret", "paper"))
+    ]
+    one, other, base = runs
+    assert one.observer.runs == other.observer.runs
+    for name in base.names():
+        if isinstance(tensor := base[name], Tensor):
+            for found in (one, other):
+                np.testing.assert_array_equal(tensor.entries()[0], found[name].entries()[0], name)
+
+
+def check_steps(path: Path, folder: Path) -> None:
+    """That a program takes the steps it says."""
+    counts: dict[str, list[Counter[str]]] = {}
+
+    def number(found: re.Match[str]) -> str:
+        name, rules, at = found[1], found[2] or "all", found[3]
+        if rules not in counts:
+            session = ran(path, "interpret", folder, rules, traces=True)
+            counts[rules] = session.observer.runs
+        runs = counts[rules]
+        return str(runs[int(at) - 1][name] if at else sum(run[name] for run in runs))
+
+    for claim in WANTED[path].steps:
+        counted = _COUNT.sub(number, claim)
+        assert eval(counted), f"{claim}: {counted}"  # of numbers and signs
 
 
 def check_error(error: FinchError | None, wanted: re.Match[str] | None) -> None:
@@ -163,6 +269,68 @@ def equal(got: Any, meant: Any) -> bool:
     return type(got) is type(meant) and bool(got == meant)
 
 
+# ---------------------------------------------------------------------------------------- the tests
+
+
+def runs() -> Iterator[Any]:
+    """Each program on each engine, and in the interpreter by the paper's rules alone, too. Quick are all
+    natively and by the denotation, and half of them interpreted by either set of rules."""
+    for path, wanted in WANTED.items():
+        is_odd = bool(zlib.crc32(path.stem.encode()) % 2)
+        for engine in wanted.engines:
+            for rules in ("all", "paper") if engine == "interpret" else ("all",):
+                is_slow = engine == "residual" or (
+                    engine == "interpret" and is_odd == (rules == "all")
+                )
+                name = f"{path.stem}-{engine}" + f"-{rules}" * (rules != "all")
+                marks = [pytest.mark.slow] if is_slow else []
+                yield pytest.param(path, engine, rules, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("path", "engine", "rules"), [*runs()])
+def test_program(path: Path, engine: str, rules: str, tmp_path: Path) -> None:
+    check_program(path, engine, tmp_path, rules=rules)
+
+
+def which(*engines: str, steps: bool = False) -> list[Any]:
+    """The programs that run on these engines, those alone that say of their `steps`."""
+    chosen = [p for p, w in WANTED.items() if {*engines} <= {*w.engines} and (w.steps or not steps)]
+    return [pytest.param(path, id=path.stem) for path in chosen]
+
+
+@pytest.mark.parametrize("path", which("interpret", steps=True))
+def test_steps(path: Path, tmp_path: Path) -> None:
+    check_steps(path, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", which("interpret", "residual"))
+def test_laws_of_rules_and_hosts(path: Path, tmp_path: Path) -> None:
+    check_laws(path, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", which("native"))
+def test_checked(path: Path, tmp_path: Path) -> None:
+    """Native code that checks each access to memory finds nothing."""
+    check_program(path, "native", tmp_path, checked=True)
+
+
+def without_a_rule() -> Iterator[Any]:
+    every, next_rule = sorted(OPTIONAL), cycle(sorted(OPTIONAL))
+    for path in PROGRAMS:
+        if "native" in WANTED[path].engines:
+            chosen = every if os.environ.get("EVERY_RULE") else [next(next_rule)]
+            for rule in chosen:
+                yield pytest.param(path, rule, id=f"{path.stem}-{rule}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "rule"), [*without_a_rule()])
+def test_a_program_needs_no_derived_rule(path: Path, rule: str, tmp_path: Path) -> None:
+    check_program(path, "native", tmp_path, rules=f"all-{rule}")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -171,6 +339,9 @@ def equal(got: Any, meant: Any) -> bool:
         "# error: strange @ 1",
         "# error: type",
         "# engines: all\n# expect: x = 1",
+        "# notes: none",
+        "# steps: Lop <= 12",
+        "# steps: __import__ == 1",
     ],
 )
 def test_the_runner_refuses_what_it_does_not_understand(text: str) -> None:
