@@ -1,143 +1,43 @@
-"""The contract of levels: each of their operations, on every stack of up to three of them.
+"""The contract of levels in kernels: each operation, on every stack of up to three of them (`stacks.py`).
 
 Copies, parts side by side, slices and other formats take, assemble, freeze and truncate; levels that
-merge equal neighbours compare and move what is below them; updates in place thaw; what goes in and out
-is packed, unpacked and adopted. All pairs are tried, over one leaf each, and some triples.
-`LEVELS=all pytest tests/contracts/test_level.py` tries pairs over all leaves and all triples;
-`LEVELS=N/SEED` N triples for each pair of outer levels. The first contents are interpreted as well.
+merge equal neighbours compare and move what is below them; updates in place thaw; reads go by each
+protocol; what goes in and out is packed, unpacked and adopted; counters tell how long arrays are.
+`LEVELS=all pytest tests/contracts/test_level.py` tries all of them. The first contents are interpreted as
+well.
 """
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, cycle, product
+from dataclasses import dataclass, field
+from itertools import chain, product
+from typing import Any
 
 import numpy as np
 import pytest
-from case_matrix_data import Sampler, mirrored, tensor
+from case_matrix_data import tensor
 from every_format import TEXTS, fits
 from level_kernels import run
 from quick_native import compile_quickly
+from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Tensor
 
 pytestmark = pytest.mark.checked
 
-LEAVES = {"Element(0.0)": "0.0", "Element(Int8(1))": "1", "Pattern()": "false"}
-#: levels that store half of a matrix, and how its coordinates compare there
-PACKED = {"UpperTriangular": "<=", "LowerTriangular": ">=", "Symmetric": "<="}
-LEVELS = os.environ.get("LEVELS", "0.2/0")
-
-
-def stack(leaf: str, *texts: str) -> Iterator[str]:
-    """The format of these levels, the outermost first, if there is one."""
-    format = leaf
-    try:
-        for text in reversed(texts):
-            format = text.format(format)
-            parse_format(format)
-    except FinchError:
-        return
-    yield format
-
-
-def pairs() -> Iterator[str]:
-    """Single levels and pairs, over each leaf or the next."""
-    leaves = cycle(LEAVES)
-    for texts in [*product(TEXTS), *product(TEXTS, TEXTS)]:
-        legal = [f for leaf in LEAVES for f in stack(leaf, *texts)]
-        if LEVELS != "all" and legal:
-            wanted = next(leaves)
-            legal = [f for f in legal if wanted in f][:1] or legal[:1]
-        yield from legal
-
-
-def triples() -> Iterator[str]:
-    """All, or so many for each pair of the outer levels."""
-    if LEVELS == "all":
-        for texts in product(TEXTS, TEXTS, TEXTS):
-            yield from stack("Element(0.0)", *texts)
-        return
-    count, seed = LEVELS.split("/")
-    chosen = random.Random(int(seed))
-    for outer, middle in product(TEXTS, TEXTS):
-        legal = [f for inner in TEXTS for f in stack("Element(0.0)", outer, middle, inner)]
-        wanted = int(float(count) + chosen.random())
-        yield from chosen.sample(legal, min(wanted, len(legal)))
+PROTOCOLS = ("walk", "gallop", "follow")
+#: what the order of writing decides: tables, marks, room that was taken, values behind the last one
+LOOSE = {"tbl", "cleared", "width", "covered", "fibers", "key", "slots", "pos", "val"}
+LOOSE |= {"taken", "buckets", "limit"}
 
 
 @pytest.fixture(autouse=True)
 def quick_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINCH_CACHE_DIR", "")
     compile_quickly(monkeypatch.setattr)
-
-
-@dataclass(frozen=True)
-class Stack:
-    """A format, the loops over its modes, and contents for it."""
-
-    text: str
-
-    @cached_property
-    def level(self) -> Level:
-        return parse_format(self.text)
-
-    @property
-    def fill(self) -> str:
-        return LEAVES[str(self.level.leaf)]
-
-    @property
-    def order(self) -> int:
-        return self.level.order
-
-    @property
-    def letters(self) -> list[str]:
-        return [f"i{k + 1}" for k in range(self.order)]
-
-    @property
-    def place(self) -> str:
-        return f"[{', '.join(self.letters)}]"
-
-    def loops(self, value: str, op: str = "=", target: str = "C") -> str:
-        """The loops that give `target` a value in each place, or in the half that a packed level has."""
-        statement = f"{target}{self.place} {op} {value}"
-        masks, at = [], self.order
-        for level in self.level.levels():
-            at -= level.modes
-            if type(level).__name__ in PACKED:
-                sign = PACKED[type(level).__name__]
-                masks.append(f"{self.letters[at]} {sign} {self.letters[at + 1]}")
-        if masks and target == "C":
-            statement = f"if {' && '.join(masks)}\n {statement}\nend"
-        heads = ", ".join(f"{x} = _" for x in reversed(self.letters))
-        return f"for {heads}\n{statement}\nend"
-
-    def arrays(self) -> Iterator[np.ndarray]:
-        """Contents of sizes from 0 to 3: empty, all different, sparse, with fibers that are empty and
-        neighbours that are the same."""
-        most = 3 if self.order < 4 else 2
-        picked = random.Random(self.text)
-        is_packed = any(level.modes > 1 for level in self.level.levels())
-        shapes = [(most,) * self.order, (most,) * self.order, (0,) * self.order, (1,) * self.order]
-        if not is_packed:
-            shapes += [tuple(picked.randint(0, most) for _ in range(self.order)) for _ in range(2)]
-            shapes += [(*(most,) * (self.order - 1), 1), (1, *(most,) * (self.order - 1))]
-        for k, shape in enumerate(shapes):
-            sampler = Sampler(picked.randrange(1 << 30), (0.5, 1.0, 0.7)[k % 3])
-            yield mirrored(sampler.array(self.level, shape), self.level)
-
-    def empty(self, like: np.ndarray | None = None) -> Tensor:
-        """A tensor of this format; what it held before is forgotten."""
-        if like is not None and (held := fits(self.text, like)) is not None:
-            return held
-        return Tensor(self.text, *(0,) * self.order)
 
 
 def check(
@@ -147,7 +47,7 @@ def check(
     expected: np.ndarray,
     name: str = "C",
     interpreted: bool = False,
-) -> None:
+) -> Tensor | None:
     """A kernel ends alike on every engine, with `expected` in C, or with an error if C's format cannot
     hold that."""
     try:
@@ -156,8 +56,9 @@ def check(
         assert error.kind == "access order", f"{text}\n{error}"
         can = fits(given[name].format, expected)
         assert can is None or _is_built(stack, error), f"{text}\n{given}\n{error}"
-        return
+        return None
     np.testing.assert_array_equal(found[name].to_numpy(), expected, f"{text}\n{given}")
+    return found[name]
 
 
 def _is_built(stack: Stack, error: FinchError) -> bool:
@@ -166,7 +67,34 @@ def _is_built(stack: Stack, error: FinchError) -> bool:
     return "SparseInterval" in stack.text and "SparseInterval" in error.message
 
 
-def operations(stack: Stack, array: np.ndarray, before: np.ndarray, interpreted: bool) -> None:
+@dataclass
+class Lengths:
+    """How long the arrays of a format are for each state of its counters: calls compare nothing else to
+    know what is in use."""
+
+    known: dict[Any, Any] = field(default_factory=dict)
+
+    def see(self, tensor: Tensor) -> None:
+        if not all(level.counts_lengths for level in tensor.format.levels()):
+            return
+        parts = [part for level in tensor.storage for part in level.items()]
+        counters = tuple(part for part in parts if not isinstance(part[1], np.ndarray))
+        lengths = [(name, len(part)) for name, part in parts if isinstance(part, np.ndarray)]
+        assert self.known.setdefault((tensor.shape, counters), lengths) == lengths
+
+
+def same_storage(found: Tensor, packed: Tensor) -> None:
+    """What is written is stored as what is packed."""
+    for level, own, wanted in zip(
+        found.format.levels(), found.storage, packed.storage, strict=True
+    ):
+        for name in wanted.keys() - LOOSE:
+            np.testing.assert_array_equal(own[name], wanted[name], f"{name} of {level}")
+
+
+def operations(
+    stack: Stack, array: np.ndarray, before: np.ndarray, interpreted: bool, lengths: Lengths
+) -> None:
     """All that is done with a tensor of the stack."""
     A = Tensor.from_numpy(array, stack.text)
     order, fill = stack.order, stack.level.fill.value
@@ -183,29 +111,35 @@ def operations(stack: Stack, array: np.ndarray, before: np.ndarray, interpreted:
     def gives(value: str, expected: np.ndarray, name: str = "C") -> None:
         outputs = {"C": stack.empty(before), "D": Tensor(loose, *(0,) * order)}
         given = {"A": adopted, "B": B, name: outputs[name]}
-        text = f"{name} .= {stack.fill}\n{stack.loops(value + stack.place, target=name)}"
-        check(stack, text, given, expected, name, interpreted)
+        text = f"{name} .= {stack.fill}\n{stack.loops(value, target=name)}"
+        found = check(stack, text, given, expected, name, interpreted)
+        if found is not None and name == "C":
+            lengths.see(found)
+            if value.startswith("B"):
+                same_storage(found, A)
 
-    gives("A", array)
-    gives("B", array)
-    gives("A", array, "D")
+    place = stack.place
+    gives(f"A{place}", array)
+    gives(f"B{place}", array)
+    ways = [f"{PROTOCOLS[(k + len(stack.text)) % 3]}({i})" for k, i in enumerate(stack.letters)]
+    gives(f"A[{', '.join(ways)}]" if interpreted else f"A{place}", array, "D")
     if not is_packed:
-        gives(f"concat({order}, A, A)", np.concatenate([array, array], order - 1))
+        gives(f"concat({order}, A, A){place}", np.concatenate([array, array], order - 1))
     if not is_packed and last > 1:
-        gives(f"slice(A, {order}, 2:{last})", array[..., 1:])
+        gives(f"slice(A, {order}, 2:{last}){place}", array[..., 1:])
     if str(stack.level.leaf) != "Pattern()":
         zero = "0.0" if isinstance(fill, float) else "Int8(0)"
         more = np.where(array == fill, 0, 1).astype(array.dtype)
         given = {"B": Tensor.from_numpy(more, f"SparseCOO{{{order}}}(Element({zero}))"), "C": A}
-        update = stack.loops(f"B{stack.place}", "+=")
+        update = stack.loops(f"B{place}", "+=")
         check(stack, update, given, array + more, "C", interpreted)
 
 
 def examine(text: str) -> None:
-    stack = Stack(text)
+    stack, lengths = Stack(text), Lengths()
     before = next(stack.arrays())
     for k, array in enumerate(stack.arrays()):
-        operations(stack, array, before, k == 0)
+        operations(stack, array, before, k == 0, lengths)
 
 
 @pytest.mark.parametrize("format", [*pairs()])
