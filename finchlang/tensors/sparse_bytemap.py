@@ -373,4 +373,12 @@ class SparseByteMap(Level):
     def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
         if len(storage["tbl"]) < count * size:
             return f"tbl has {len(storage['tbl'])} entries; it needs {count * size}"
-        return validate_sorted(storage, count, size)
+        problem = validate_sorted(storage, count, size)
+        if problem is not None:
+            return problem
+        ptr, idx = storage["ptr"], storage["idx"]
+        fibers = np.repeat(np.arange(count), np.diff(ptr[: count + 1]))
+        listed = fibers * size + idx[: len(fibers)]
+        if not np.array_equal(np.flatnonzero(storage["tbl"][: count * size]), listed):
+            return "tbl has other places than idx"
+        return None

@@ -1,4 +1,4 @@
-"""Stacks of up to three levels: each registered level on each other, over leaves of each kind, with contents.
+"""Stacks of up to three levels: each level on each other, over leaves of each kind, with contents.
 
 All single levels and pairs, over one leaf each, and some triples; `LEVELS=all` in the environment: pairs
 over all leaves and all triples; `LEVELS=N/SEED`: N triples for each pair of outer levels.

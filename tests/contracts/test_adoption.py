@@ -1,15 +1,19 @@
-"""The arrays that a SciPy matrix is made of may be of any kind: each is read as it is, or refused."""
+"""The contract of arrays from outside: those that a SciPy matrix is made of may be of any kind, each is
+read as it is, or refused; what goes to SciPy comes back; memory that is ours begins at 64 bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 
-from finchlang import FinchError, Session
+from finchlang import FinchError, Session, Tensor
+from finchlang.tensors.adopted import as_tensor
 
 SUM = "s = Scalar(0.0); @finch for j = _, i = _ s[] += (i + 10 * j) * A[i, j] end; s[]"
 DENSE = np.array([[1.0, 0, 2, 0], [0, 3, 0, 0], [4, 0, 5, 6]])
@@ -147,3 +151,98 @@ def test_coordinates_are_looked_at_before_they_are_sorted(place: int) -> None:
     with pytest.raises(FinchError) as caught:
         session.run(SUM)
     assert caught.value.kind == "bounds"
+
+
+# ------------------------------------------------------------------------------- SciPy and back
+
+SPARSE = ("coo", "csr", "csc", "bsr", "dia", "lil", "dok")
+SHAPES = [
+    DENSE,
+    np.eye(4),
+    np.tri(4),
+    np.zeros((3, 2)),
+    np.ones((1, 1)),
+    *map(np.zeros, [(0, 0), (0, 4), (3, 0)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "flavour"), [*product(SPARSE, ("array", "matrix"))])
+@pytest.mark.parametrize("dtype", [np.float64, np.bool_, np.int8, np.uint16, np.float32])
+def test_from_scipy_and_back(kind: str, flavour: str, dtype: Any) -> None:
+    for given in SHAPES:
+        array = given.astype(dtype)
+        if kind == "bsr" and 0 in array.shape:  # SciPy divides by the size of a block
+            continue
+        sparse = getattr(scipy.sparse, f"{kind}_{flavour}")(array)
+        tensor = as_tensor(sparse)
+        np.testing.assert_array_equal(tensor.to_numpy(), array)
+        stored = tensor.countstored()  # a block of BSR may have zeros in it
+        assert stored >= sparse.nnz if kind == "bsr" else stored == np.count_nonzero(array)
+        back = tensor.to_scipy()
+        assert back.dtype == dtype and back.format == ("csr" if kind == "csr" else "csc")
+        np.testing.assert_array_equal(back.toarray(), array)
+
+
+def test_scipy_arrays_of_other_orders() -> None:
+    vector = np.array([0.0, 1, 0, 2])
+    for kind in ("coo", "csr", "dok"):
+        tensor = as_tensor(getattr(scipy.sparse, f"{kind}_array")(vector))
+        np.testing.assert_array_equal(tensor.to_numpy(), vector)
+    cube = np.zeros((2, 3, 4))
+    cube[1, 2, 3], cube[0, 1, 2] = 5, 3
+    tensor = as_tensor(scipy.sparse.coo_array(cube))
+    assert str(tensor.format) == "SparseCOO{3}(Element(0.0))"
+    np.testing.assert_array_equal(tensor.to_scipy().toarray(), cube)
+
+
+def test_repeated_coordinates_are_summed_and_explicit_zeros_stay() -> None:
+    repeated = scipy.sparse.coo_array((np.array([1.0, 2, 4]), ([0, 0, 1], [1, 1, 0])), (2, 2))
+    np.testing.assert_array_equal(as_tensor(repeated).to_numpy(), [[0, 3], [4, 0]])
+    zeros = scipy.sparse.coo_array((np.array([0.0, 2]), ([0, 1], [1, 0])), (2, 2))
+    assert as_tensor(zeros).countstored() == 2 and as_tensor(zeros).to_scipy().nnz == 2
+    assert Tensor("Dense(SparseList(Element(0.0)))", as_tensor(zeros)).countstored() == 1
+
+
+def test_what_scipy_cannot_hold() -> None:
+    with pytest.raises(FinchError) as caught:
+        Tensor("Dense(SparseList(Element(1.0)))", np.eye(2)).to_scipy()
+    assert caught.value.kind == "type"
+    for dtype in (np.complex128, np.longdouble):
+        with pytest.raises(FinchError) as caught:
+            as_tensor(scipy.sparse.csr_array(np.eye(2, dtype=dtype)))
+        assert caught.value.kind == "type"
+
+
+# ------------------------------------------------------------------------------- memory of ours
+
+
+def is_aligned(value: Any) -> bool:
+    parts = [{"array": value}] if isinstance(value, np.ndarray) else value.storage
+    arrays = [a for part in parts for a in part.values() if isinstance(a, np.ndarray)]
+    return not any(array.size and array.ctypes.data % 64 for array in arrays)
+
+
+def test_what_kernels_allocate_is_aligned() -> None:
+    """Also memory that grows again and again, which keeps what is in it."""
+    for count in (1, 15, 17, 1000, 100_000):
+        session = Session()
+        session["s"] = Tensor.from_coo(
+            "SparseList(Element(0.0))", (count,), [np.arange(count)], np.arange(count) * 1.0
+        )
+        for level in ("SparseList", "SparseByteMap", "Dense"):
+            session["t"] = Tensor(f"{level}(Element(0.0))", 1)
+            for _ in range(3):
+                session.run("@finch begin\n t .= 0\n for i = _\n t[i] = 2 * s[i]\n end\n end")
+                assert is_aligned(session["t"])
+                np.testing.assert_array_equal(session["t"].to_numpy(), 2.0 * np.arange(count))
+
+
+def test_arrays_of_scripts_and_files_are_aligned(tmp_path: Path) -> None:
+    session = Session()
+    session.run("x = zeros(1001); y = ones(Float32, 3, 7); z = fill(2, 5)")
+    session.run("A = fsprand(40, 50, 0.3); B = copy(A)")
+    for suffix in ("mtx", "ttx"):
+        file = str(tmp_path / f"A.{suffix}")
+        session.run(f'fwrite("{file}", A); C = fread("{file}")')
+        assert is_aligned(session["C"])
+    assert all(is_aligned(session[name]) for name in "xyzAB")
