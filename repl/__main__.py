@@ -177,7 +177,7 @@ def _add_rules(parser: ArgumentParser) -> None:
 def _engine(text: str) -> str:
     if text == ENGINE:
         return text
-    from finchlang.agreement import SEMANTICS
+    from finchlang.testing.compare import SEMANTICS
 
     if text not in SEMANTICS:
         raise ArgumentTypeError(f"`{text}` is none of {', '.join(SEMANTICS[::-1])}")

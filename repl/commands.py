@@ -201,13 +201,13 @@ def show(options: Namespace) -> int:
 
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: which of the four semantics agree on the file's data."""
-    from finchlang import agreement
     from finchlang.script.paths import read_script
+    from finchlang.testing import compare
 
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
     text = read_script(options.file)
-    choices = {name: getattr(options, name) for name in ("args", "workspaces", "checked")}
-    comparison = agreement.compare(text, options.file, **chosen, **choices)
+    ways = compare.ways_of(workspaces=options.workspaces, checked=options.checked)
+    comparison = compare.compare(text, options.file, args=options.args, ways=ways, **chosen)
     for note in comparison.notes:
         tell(note)
     if comparison.agrees and comparison.errors:  # the program is wrong, and all say so

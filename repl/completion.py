@@ -34,7 +34,7 @@ class Completions(Completer):
         if command in OF_PATHS and space:
             yield from paths(argument, event)
         elif command == ":engine" and space:
-            from finchlang.agreement import SEMANTICS
+            from finchlang.testing.compare import SEMANTICS
 
             yield from starting(argument, dict.fromkeys(SEMANTICS, ""))
         elif command in OF_WORDS and space:

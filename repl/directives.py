@@ -13,7 +13,6 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from finchlang.agreement import SEMANTICS
 from finchlang.manual import Entry, entries, near, words
 from finchlang.script.display import display_text
 from finchlang.script.paths import read_script, replace_file
@@ -22,6 +21,7 @@ from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.measure import bytes_stored
+from finchlang.testing.compare import SEMANTICS
 
 from . import views
 from .conversation import PROMPT, Conversation

@@ -24,7 +24,6 @@ else:
     from generate import Case, generate
     from generate_shapes import generate_shapes
 
-from finchlang.agreement import same
 from finchlang.denote.denotation import denote
 from finchlang.host.verify import check
 from finchlang.normalize import normalize
@@ -41,6 +40,7 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.testing.compare import same
 from finchlang.text.parse import parse_kernel
 from finchlang.types import type_of_value
 

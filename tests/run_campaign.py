@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from finchlang import Scalar, Session, Tensor
-from finchlang.agreement import SEMANTICS
+from finchlang.testing.compare import SEMANTICS
 
 STEPS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "own": np.subtract}
 #: of a list it is the fills that are runs

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from finchlang.agreement import SEMANTICS, compare
+from finchlang.testing.compare import SEMANTICS, compare, ways_of
 
 #: formats that are written in any order come first
 FORMATS = (
@@ -53,7 +53,7 @@ def check(loops: tuple[str, ...], formats: tuple[str, ...], first: int, *parts: 
     values = []
     for number, format in enumerate(formats, first):
         program = kernel(format, loops, *parts)
-        found = compare(program, engines=SEMANTICS if number % 3 == 0 else SEMANTICS[::2])
+        found = compare(program, ways=ways_of(SEMANTICS if number % 3 == 0 else SEMANTICS[::2]))
         assert not found.errors and found.agrees, f"{program}\n{found.errors} {found.report}"
         values.append(list(found.results["denote"]["v"]))
     assert values.count(values[0]) == len(formats)

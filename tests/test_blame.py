@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.agreement import compare, suspects
 from finchlang.algebra import OPERATORS, law
 from finchlang.denote import operators as denoted
 from finchlang.host import evaluate
@@ -19,6 +18,7 @@ from finchlang.host.residual import ResidualHost
 from finchlang.native import emit_ops
 from finchlang.operations import arithmetic
 from finchlang.rules import simplify
+from finchlang.testing.compare import compare, suspects, ways_of
 
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
@@ -126,6 +126,6 @@ def test_an_order_that_a_format_does_not_take_is_no_difference() -> None:
     """The denotation, which knows no formats, runs such a program."""
     text = "A = [1 2; 3 4]; C = Tensor(Dense(SparseList(Element(0))), 2, 2)\n"
     text += "@finch begin; C .= 0; for j = _, i = _; C[j, i] = A[i, j] end end"
-    found = compare(text, workspaces=False)
+    found = compare(text, ways=ways_of(workspaces=False))
     assert found.agrees and found.errors["native"].kind == "access order"
     assert compare(text).agrees and not compare(text).errors

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 import finchlang
-from finchlang import agreement, session
-from finchlang.agreement import SEMANTICS as ENGINES
+from finchlang import session
 from finchlang.repl.__main__ import COMMANDS, main
 from finchlang.repl.conversation import Conversation
 from finchlang.repl.directives import obey
 from finchlang.repl.views import Watching
 from finchlang.rules.table import RULES
 from finchlang.source import Bug, FinchError
+from finchlang.testing import compare
+from finchlang.testing.compare import SEMANTICS as ENGINES
+from finchlang.testing.compare import ways_of
 from finchlang.text.parse import parse_script
 
 pytestmark = pytest.mark.optimised
@@ -447,10 +449,10 @@ def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
         report, notes = "native differs", ()
 
     seen = []
-    monkeypatch.setattr(agreement, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
+    monkeypatch.setattr(compare, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
     assert main(["diff", spmv, "one", "--tolerance", "0.5"]) == 1
     assert capsys.readouterr().out == "native differs\n"
-    options = {"args": ["one"], "workspaces": True, "checked": False, "tolerance": 0.5}
+    options = {"args": ["one"], "ways": ways_of(), "tolerance": 0.5}
     assert seen == [((SPMV, spmv), options)]
 
 

@@ -11,11 +11,11 @@ import pytest
 from kernels import kernel
 from level_kernels import run
 
-from finchlang.agreement import compare
 from finchlang.host.print import text as listing
 from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import construct
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import compare, ways_of
 from finchlang.text.parse import parse_kernel
 
 TABLES = pytest.mark.parametrize("which", ["all", "paper"])
@@ -27,7 +27,7 @@ def scalar(fill: Any, kind: str = "ShortCircuitScalar") -> Scalar:
 
 def agree(text: str, which: str = "all") -> dict[str, Any]:
     """Run a script under the four semantics; what it leaves."""
-    found = compare(text, rules=which)
+    found = compare(text, ways=ways_of(rules=which))
     assert found.agrees, found.report
     assert not found.errors
     return found.results["native"]

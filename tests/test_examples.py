@@ -14,10 +14,10 @@ import scipy.io
 import scipy.sparse as sp
 from level_kernels import tensor
 
-from finchlang.agreement import SEMANTICS, compare
 from finchlang.session import Observer, Session
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import SEMANTICS, compare, ways_of
 
 pytestmark = pytest.mark.optimised
 
@@ -126,9 +126,8 @@ def test_prints(name: str) -> None:
 
 def check(name: str, data: Path, engines: tuple[str, ...], rules: str) -> None:
     path = EXAMPLES / f"{name}.finch"
-    found = compare(
-        path.read_text("utf-8"), str(path), args=arguments(name, data), engines=engines, rules=rules
-    )
+    text, ways = path.read_text("utf-8"), ways_of(engines, rules=rules)
+    found = compare(text, str(path), args=arguments(name, data), ways=ways)
     assert not found.errors, found.errors
     assert found.agrees, found.report
 

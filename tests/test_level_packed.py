@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from level_kernels import result, run, run_out_of_order, tensor
 
-from finchlang.agreement import compare
 from finchlang.host.ir import Code, Fail, Stmt
 from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import compare
 from finchlang.text.parse import parse_kernel
 
 pytestmark = pytest.mark.checked

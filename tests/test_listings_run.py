@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_listings import LISTINGS, SCRIPT_LISTINGS
 
-from finchlang.agreement import compare
+from finchlang.testing.compare import compare
 
 rng = np.random.default_rng(7)
 

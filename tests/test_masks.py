@@ -10,10 +10,10 @@ import pytest
 from kernels import kernel
 from level_kernels import run
 
-from finchlang.agreement import SEMANTICS, compare
 from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import SEMANTICS, compare, ways_of
 
 TABLES = pytest.mark.parametrize("which", ["all", "paper"])
 N = 7
@@ -66,7 +66,7 @@ def script(condition: str, format: str, body: str) -> str:
 def test_masks_hold_of_what_they_say(condition: str, format: str, which: str) -> None:
     text = script(condition, format, "s[] += A[i, j]\nC[i, j] = 2 * A[i, j]")
     engines = SEMANTICS if which == "all" else ("residual", "native")
-    found = compare(text, rules=which, engines=engines)
+    found = compare(text, ways=ways_of(engines, rules=which))
     assert found.agrees and not found.errors, found.report
     A, holds = matrix(columns(condition)), CONDITIONS[condition]
     kept = [[A[i, j] * holds(i + 1, j + 1) for j in range(A.shape[1])] for i in range(N)]

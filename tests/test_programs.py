@@ -38,7 +38,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.agreement import same
 from finchlang.host.print import text as listing
 from finchlang.rules.engine import Kind
 from finchlang.rules.table import OPTIONAL, RULES
@@ -46,6 +45,7 @@ from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import same
 
 pytestmark = pytest.mark.optimised
 

@@ -10,11 +10,11 @@ import pytest
 from kernels import kernel
 from level_kernels import run
 
-from finchlang.agreement import compare
 from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.formats import construct, parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import compare, ways_of
 
 KINDS = ("Scalar", "SparseScalar", "ShortCircuitScalar", "SparseShortCircuitScalar")
 SPARSE = ("SparseScalar", "SparseShortCircuitScalar")
@@ -124,7 +124,7 @@ def test_every_kind_is_a_scalar(kind: str, value: int, which: str) -> None:
         s[] += 4
     end
     """
-    found = compare(text, rules=which)
+    found = compare(text, ways=ways_of(rules=which))
     assert found.agrees and not found.errors, found.report
     results, x = found.results["native"], np.array([1, 0, 2])
     assert results["s"].value == value + 4 and results["t"].value == 3 * value

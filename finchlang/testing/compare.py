@@ -1,4 +1,4 @@
-"""Do the semantics agree? A script is run under each of them on the same data, and compared."""
+"""Do the semantics agree? A script is run in several ways on the same data, and compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.session import Session
+from finchlang.session import Observer, Session
 from finchlang.source import FinchError, Note
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar
@@ -29,11 +29,41 @@ PARTS = {
 }
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a script is run: by which engine, with which rules (`all`, `paper`, `all-Union` ...), with
+    workspaces or without, with each access to memory checked in native code, and at once on how many
+    threads, in a session each."""
+
+    engine: str = "native"
+    rules: str = "all"
+    workspaces: bool = True
+    checked: bool = False
+    threads: int = 1
+
+    def __str__(self) -> str:
+        said = [] if self.rules == "all" else [f"--rules={self.rules}"]
+        said += [] if self.workspaces else ["--no-workspaces"]
+        said += ["--checked"] if self.checked else []
+        said += [] if self.threads == 1 else [f"--threads={self.threads}"]
+        return " ".join([self.engine, *said])
+
+    def session(self, args: Sequence[str] = (), observer: Observer | None = None) -> Session:
+        """A new session that runs kernels this way, and prints nowhere."""
+        choices = self.engine, self.rules, lambda _: None, args, observer
+        return Session(*choices, self.workspaces, self.checked)
+
+
+def ways_of(engines: Sequence[str] = SEMANTICS, **choices: Any) -> tuple[Way, ...]:
+    """A way for each engine; `choices` are what else a Way says, of all of them."""
+    return tuple(Way(engine, **choices) for engine in engines)
+
+
 @dataclass
 class Comparison:
-    """What running a script under all semantics gave: `errors` has what each ended with, if it did;
-    `differences` has a line for each name that they do not agree on; `notes` are those of the
-    kernels; `report` is for people.
+    """What running a script in several ways gave, by the engine of each, or if that does not tell them
+    apart by all of it: `errors` has what each ended with, if it did; `differences` has a line for each
+    name that they do not agree on; `notes` are those of the kernels; `report` is for people.
     """
 
     engines: tuple[str, ...]
@@ -59,25 +89,24 @@ def compare(
     name: str = "<input>",
     tolerance: float = 1e-9,
     args: Sequence[str] = (),
-    engines: tuple[str, ...] = SEMANTICS,
-    rules: str = "all",
-    workspaces: bool = True,
-    checked: bool = False,
+    ways: Sequence[Way] = ways_of(),
 ) -> Comparison:
-    """Run a script under each of `engines` and compare every variable it leaves.
+    """Run a script in each of `ways` and compare every variable it leaves.
 
     Floats agree within the relative `tolerance`; an error agrees with an error of the same kind.
     """
-    found = Comparison(engines)
-    for engine in engines:
-        session = Session(engine, rules, lambda _: None, args, None, workspaces, checked)
+    is_plain = len({way.engine for way in ways}) == len(ways)
+    labels = [way.engine if is_plain else str(way) for way in ways]
+    found = Comparison(tuple(labels))
+    for label, way in zip(labels, ways, strict=True):
+        session = way.session(args)
         try:
             session.run(text, name)
             values = {n: session[n] for n in session.names()}
         except FinchError as error:
             values = {"the error": error.kind}
-            found.errors[engine] = error
-        found.results[engine] = values
+            found.errors[label] = error
+        found.results[label] = values
         found.notes = session.notes or found.notes
     _know_orders(found)
     for name in sorted(set().union(*found.results.values())):
