@@ -24,7 +24,7 @@ from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.tensor import Tensor
+from finchlang.tensors.tensor import Tensor, mirrored_modes
 
 pytestmark = pytest.mark.checked
 
@@ -133,6 +133,33 @@ def operations(
         given = {"B": Tensor.from_numpy(more, f"SparseCOO{{{order}}}(Element({zero}))"), "C": A}
         update = stack.loops(f"B{place}", "+=")
         check(stack, update, given, array + more, "C", interpreted)
+    if interpreted:
+        scattered(stack, array)
+
+
+def scattered(stack: Stack, array: np.ndarray) -> None:
+    """Each entry is written once and once more with nothing, in an order that is none."""
+    fill, stored = stack.level.fill.value, fits(stack.text, array)
+    assert stored is not None
+    coordinates, values = stored.entries()
+    for a, b in mirrored_modes(stored):
+        half = coordinates[a] <= coordinates[b]
+        coordinates, values = coordinates[:, half], values[half]
+    order = np.random.default_rng(len(stack.text)).permutation(np.arange(2 * len(values)))
+    coordinates, values = np.tile(coordinates, 2)[:, order], np.tile(values, 2)[order]
+    is_pattern = stack.fill == "false"
+    if not is_pattern:
+        values = (values - fill) * (order < len(values) / 2)
+    places = [f"P{k}" for k in range(stack.order)]
+    given = {
+        name: Tensor.from_numpy(row + 1) for name, row in zip(places, coordinates, strict=True)
+    }
+    given |= {"V": Tensor.from_numpy(values), "C": Tensor(stack.text, *array.shape)}
+    place = ", ".join(f"{name}[p]" for name in places)
+    sizes = ", ".join(f"1:{size}" for size in array.shape)
+    update = "|=" if is_pattern else "+="
+    text = f"@declare(C, {stack.fill}, {sizes})\nfor p = _\nC[{place}] {update} V[p]\nend"
+    check(stack, text, given, array, "C", True)
 
 
 def examine(text: str) -> None:

@@ -1,4 +1,5 @@
-"""The Workspace level: each policy, with batches of any size, holds what a hash table holds."""
+"""The contract of policies of workspaces: insert, sort, merge and compress, in batches of any size, hold
+what a hash table holds; what fails or is interrupted on the way leaves all as it was."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from level_kernels import compiled, result, run, tensor
-from workspace_policies import TABLE2
+from policies_of_libraries import TABLE2
 
 from finchlang.script.tensors import copy_of
 from finchlang.session import Session
@@ -56,26 +58,6 @@ def test_formats_are_read_as_they_are_written() -> None:
     for text in ("{2}", "{3, coord}", "{2, hash, 4096}", "{2, Int32, bucket}", "{1, 7}"):
         assert str(parse_format(f"Workspace{text}(Element(0))")) == f"Workspace{text}(Element(0))"
     assert parse_format("Workspace(Element(0))") == parse_format("Workspace{1}(Element(0))")
-
-
-WRONG = {
-    "Workspace{2, quick}(Element(0))": ("there is no policy quick", "coord, hash, bucket, flags"),
-    "Workspace{2, coord, 0}(Element(0))": ("a capacity is at least 1, not 0", ""),
-    "Workspace{2, coord, hash}(Element(0))": ("the parameters of Workspace", ""),
-    "Workspace{0}(Element(0))": ("1 to 64 modes", ""),
-    "Workspace{1}(SparseList(Element(0)))": ("over an Element", "Workspace{2}"),
-    "Workspace{1}(Pattern())": ("over an Element", "Element(false)"),
-    "Dense(Workspace(Element(0)))": ("outermost", "one of more modes over Element(0)"),
-    "SparseHash{2, coord}(Element(0))": ("the parameters of SparseHash", ""),
-}
-
-
-@pytest.mark.parametrize("text", WRONG)
-def test_formats_that_cannot_be(text: str) -> None:
-    with pytest.raises(FinchError) as error:
-        parse_format(text)
-    message, hint = WRONG[text]
-    assert message in error.value.message and hint in (error.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -232,32 +214,6 @@ def entries(text: str, given: dict[str, Any]) -> tuple[list[Any], int]:
     return found[0], sum(steps[0].values())  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("policy", ["coord", "hash"])
-def test_steps_do_not_depend_on_sizes(policy: str) -> None:
-    steps = []
-    for columns in (10**4, 10**9):
-        given = scattered(f"Workspace{{2, {policy}, 16}}(Element(0))", (10**4, columns))
-        given["J"] = tensor(np.arange(50) % 7 * 1000 + 1, "Dense(Element(0))")
-        (_, values), taken = entries(SCATTERED, given)
-        assert sum(values) == 50
-        steps.append(taken)
-    assert steps[0] == steps[1]
-
-
-@pytest.mark.parametrize("policy", ["coord", "hash"])
-def test_steps_are_in_proportion_to_what_is_written(policy: str) -> None:
-    """And to its sort and merging."""
-    rng, steps = np.random.default_rng(0), []
-    for count in (200, 1_800):
-        given = {name: tensor(rng.integers(1, 10**6, count), "Dense(Element(0))") for name in "IJ"}
-        given["W"] = Tensor(f"Workspace{{2, {policy}}}(Element(0))", 10**6, 10**6)
-        formats = tuple((name, tensor.format) for name, tensor in given.items())
-        kernel = compiled(SCATTERED, formats, "all")
-        found = kernel.interpret([given[name] for name in kernel.tensors], [])
-        steps.append(sum(found.values()) / count)
-    assert steps[1] < 1.5 * steps[0], steps
-
-
 def test_places_beyond_numbers() -> None:
     sizes = (2**40, 2**40)
     ((first, _), values), _ = entries(
@@ -369,7 +325,11 @@ def exhaust(policy: str) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_exhausted_memory_leaves_all_as_it_was(policy: str) -> None:
     """In a process of its own, where other tests have not left memory that is free."""
-    code = f"import test_workspace_level; test_workspace_level.exhaust({policy!r})"
+    alone(f"exhaust({policy!r})")
+
+
+def alone(call: str) -> None:
+    code = f"import sys; sys.path.append('..'); import test_policy; test_policy.{call}"
     folder = Path(__file__).parent
     ended = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
@@ -390,3 +350,47 @@ def test_values_wider_than_elements_are_not_merged(update: str, leaf: str, dtype
     assert found[0] == found[1] == found[2]
     with pytest.raises(FinchError, match="would change what"):
         run(text, given | {"C": Tensor(f"Workspace{{1, coord, 2}}(Element({leaf}))", 3)})
+
+
+# ------------------------------------------------------------------- transposes, in buckets of chunks
+
+LISTS = "Dense(SparseList(Element(0.0)))"
+TRANSPOSE = "@finch begin\nC .= 0\nfor j = _, i = _\n C[j, i] = A[i, j]\nend\nend"
+
+
+def transpose_in_the_way(stop: Callable[[], object]) -> None:
+    """`stop` ends a transpose in the midst: then all is as it was."""
+    rng, session, held = np.random.default_rng(1), Session(), tensor(matrix((3, 4)), LISTS)
+    large = np.round(rng.random((4000, 2000)), 3) * (rng.random((4000, 2000)) < 0.3)
+    session["A"], session["C"] = held, Tensor(LISTS, 0, 0)
+    session.run(TRANSPOSE)  # so that it is compiled
+    session["A"], session["C"] = tensor(large, LISTS), copy_of(held)
+    with pytest.raises((FinchError, KeyboardInterrupt)):
+        stop()
+        session.run(TRANSPOSE)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    session["C"].validate()
+    np.testing.assert_array_equal(session["C"].to_numpy(), held.to_numpy())
+
+
+@pytest.mark.parametrize("after", [0.0005, 0.002, 0.005])
+def test_an_interrupt_of_a_transpose(after: float) -> None:
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        transpose_in_the_way(lambda: signal.setitimer(signal.ITIMER_REAL, after))
+    finally:
+        signal.signal(signal.SIGALRM, old)
+
+
+def exhaust_transpose() -> None:
+    def limit() -> None:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + 10_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+    transpose_in_the_way(limit)
+
+
+def test_exhausted_memory_of_a_transpose() -> None:
+    """In a process of its own, where other tests have not left memory that is free."""
+    alone("exhaust_transpose()")
