@@ -137,3 +137,11 @@ def test_tables_beside_other_libraries_say_what_runs() -> None:
             eval(code, names)
         else:
             session.run(code)
+
+
+def test_what_numbers_do_is_said_by_programs() -> None:
+    page = (ROOT / "docs/trust.md").read_text("utf-8")
+    table = page.partition("\n## Numbers\n")[2].partition("\n## ")[0]
+    named = re.findall(r"\| `(\w+)` \|$", table, re.MULTILINE)
+    there = {path.stem for path in (ROOT / "tests/programs").rglob("*.finch")}
+    assert len(named) == table.count("\n| ") - 1 and set(named) <= there
