@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -54,123 +53,6 @@ def sparse(places: list[int], values: list[float], size: int, fill: float = 0.0)
 # ------------------------------------------------------------------------------- where a loop ends
 
 SIZE = 100
-
-
-def dense(place: int) -> np.ndarray:
-    """Ones, and a zero at `place` (from 1)."""
-    array = np.ones(SIZE)
-    array[place - 1] = 0.0
-    return array
-
-
-@TABLES
-@pytest.mark.parametrize("kind", ["ShortCircuitScalar", "SparseShortCircuitScalar"])
-def test_figure_7_ends_at_the_first_zero(kind: str, which: str) -> None:
-    text = "p .= 1\nfor j = _\np[] *= A[j]\nend"
-    totals = []
-    for place in (5, 10, 15):
-        total, ran = steps(text, {"A": dense(place), "p": scalar(1.0, kind)}, which)
-        assert ran["p"] == 0.0
-        totals.append(total)
-    first, second, third = totals
-    assert third - second == second - first  # in proportion to the place of the zero
-    plain, _ = steps(text, {"A": dense(10), "p": Scalar(1.0)}, which)
-    assert third * 2 < plain
-    never, ran = steps(text, {"A": np.ones(SIZE), "p": scalar(1.0, kind)}, which)
-    assert ran["p"] == 1.0 and never > plain
-
-
-def operands(place: int, kind: str, access: str) -> tuple[str, dict[str, Any]]:
-    """The access `A[j]` for a list of SIZE ones whose entry at `place` is zero."""
-    places = list(range(0, 3 * SIZE, 3))
-    values = [1.0] * SIZE
-    values[place - 1] = 0.0
-    fill = 1.0 if kind == "list" else 2.0
-    return access, {"A": sparse(places, values, 3 * SIZE, fill)}
-
-
-@TABLES
-@pytest.mark.parametrize("access", ["A[j]", "A[gallop(j)]"])
-@pytest.mark.parametrize("kind", ["list", "filled"])
-def test_lists_end_at_the_first_annihilator(access: str, kind: str, which: str) -> None:
-    """With the fill 1 only what is stored counts; with the fill 2 all that is between, too."""
-    totals = []
-    for place in (5, 10, 15):
-        found, values = operands(place, kind, access)
-        text = f"p .= 2\nfor j = _\np[] *= {found}\nend"
-        total, ran = steps(text, {**values, "p": scalar(2.0)}, which)
-        assert ran["p"] == 0.0
-        totals.append(total)
-    assert totals[2] - totals[1] == totals[1] - totals[0]
-    plain, _ = steps(text, {**values, "p": Scalar(2.0)}, which)
-    assert totals[2] * 2 < plain
-
-
-@TABLES
-@pytest.mark.parametrize(
-    "left, right", list(itertools.product(["A[j]", "A[gallop(j)]"], ["B[j]", "B[gallop(j)]"]))
-)
-@pytest.mark.parametrize("operator", ["+", "*"])
-def test_merges_end_at_the_first_annihilator(
-    left: str, right: str, operator: str, which: str
-) -> None:
-    count = 20
-    places = list(range(0, 3 * count, 3))
-    text = f"p .= 0\nfor j = _\np[] <<max>>= {left} {operator} {right}\nend"
-    for place in (3,):
-        values = [1.0] * count
-        values[place - 1] = np.inf
-        A = sparse(places, values, 3 * count)
-        B = sparse([p + (p // 3) % 2 for p in places], [1.0] * count, 3 * count)
-        total, ran = steps(text, {"A": A, "B": B, "p": scalar(0.0)}, which)
-        plain, expected = steps(text, {"A": A, "B": B, "p": Scalar(0.0)}, which)
-        assert ran["p"] == expected["p"] == np.inf
-        assert total * 2 < plain
-
-
-@TABLES
-def test_a_decided_scalar_is_not_reduced_into_at_all(which: str) -> None:
-    text = "for j = _\np[] |= A[j]\nend"
-    values = {"A": np.zeros(SIZE, bool)}
-    decided, open_ = scalar(False), scalar(False)
-    decided.value = True
-    few, ran = steps(text, {**values, "p": decided}, which)
-    assert ran["p"]
-    many, ran = steps(text, {**values, "p": open_}, which)
-    assert not ran["p"]
-    assert few < 20 < SIZE < many
-
-
-@TABLES
-def test_inner_and_outer_loops_end(which: str) -> None:
-    text = "p .= false\nfor j = _\nfor i = _\np[] |= A[i, j]\nend\nend"
-    totals = []
-    for column in (2, 4, 6):
-        A = np.zeros((30, 40), bool)
-        A[4, column - 1] = True
-        total, ran = steps(text, {"A": A, "p": scalar(False)}, which)
-        assert ran["p"]
-        totals.append(total)
-    assert totals[2] - totals[1] == totals[1] - totals[0]
-    plain, _ = steps(text, {"A": A, "p": Scalar(False)}, f"{which}-Break")
-    assert totals[2] * 2 < plain
-
-
-@TABLES
-def test_scalars_trigger_at_different_times(which: str) -> None:
-    """Each reduction is left out once it is decided; the loop ends with the last."""
-    text = "p .= 1\nq .= 0\nfor j = _\np[] *= A[j]\nq[] <<max>>= B[j]\nend"
-    totals = {}
-    for first, second in itertools.product((5, 15), repeat=2):
-        A, B = np.ones(SIZE), np.ones(SIZE)
-        A[first - 1], B[second - 1] = 0.0, np.inf
-        given = {"A": A, "B": B, "p": scalar(1.0), "q": scalar(0.0)}
-        totals[first, second], ran = steps(text, given, which)
-        assert ran["p"] == 0.0 and ran["q"] == np.inf
-    assert abs(totals[5, 15] - totals[15, 5]) <= 2
-    assert totals[5, 5] < totals[5, 15] < totals[15, 15]
-    plain = {"p": Scalar(1.0), "q": Scalar(0.0)}
-    assert totals[15, 15] * 2 < steps(text, {"A": A, "B": B, **plain}, which)[0]
 
 
 #: any two of three scalars at any two of three times
