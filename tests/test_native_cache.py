@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ir_samples as samples
+import host_programs as programs
 import numpy as np
 import pytest
-from native_calls import run
+from hosts import Program, Sample, run
 
 from finchlang.disk_cache import DiskCache
 from finchlang.host.fold import ONE, const, op
@@ -36,7 +36,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def product(cache: DiskCache) -> float:
-    kernel = jit.compile_residual(samples.inner_product(), cache)
+    kernel = jit.compile_residual(Program(programs.inner_product).residual, cache)
     return run(kernel, [np.array([1.0, 2.0]), np.array([3.0, 4.0])], [2])[1][0]
 
 
@@ -51,7 +51,7 @@ def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted
     """What a loaded kernel calls is found again: growth, and mathematics of the C library."""
 
     def make() -> Residual:
-        s = samples.Sample("growing")
+        s = Sample()
         data, n = s.buffer("data"), s.input("n")
         s.host.grow(data, n)
 
@@ -61,7 +61,7 @@ def test_a_hit_links_calls_into_the_interpreter_and_libm(tmp_path: Path, emitted
             )
 
         s.host.count(ONE, op("sub", n, 1), entry)
-        return s.residual()
+        return s.residual("growing")
 
     results = []
     for _ in range(2):
@@ -110,15 +110,18 @@ def test_an_unusable_directory_is_no_error(tmp_path: Path, emitted: list) -> Non
 SORTS = """
 import sys
 import numpy as np
-import ir_samples as samples
-from native_calls import run
+import host_programs as programs
+from hosts import Program, Sample, run
 from finchlang.native import jit
 from finchlang.disk_cache import default_cache
 from finchlang.types import Int32
 
 if sys.argv[1] == "again":
     jit.machine_code = None  # a miss would call it
-kernel = jit.compile_residual(samples.sorted_range(Int32), default_cache())
+def sort(s):
+    s.host.sort(s.buffer('data', Int32), s.input('low'), s.input('high'))
+
+kernel = jit.compile_residual(Program(sort).residual, default_cache())
 data = np.arange(100, dtype=np.int32)[::-1].copy()
 run(kernel, [data], [0, 100])
 assert (data == np.arange(100)).all()

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hosts import Sample, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_samples import Sample, up_to
 
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, const, op
@@ -63,7 +63,7 @@ def test_what_few_stores_go_to_has_a_log(program: str, names: list[str]) -> None
 def scatter() -> Residual:
     """`y[k[p]] += p + 1`, and the size that y is to have in a branch of its own: entries that this adds
     are -1. A place of -2 fails. Buffers y, k, p; inputs size, grow_to."""
-    s = Sample("scatter")
+    s = Sample()
     host = s.host
     y, k, p = s.buffer("y", Int64), s.buffer("k", Int64), s.buffer("p", Int64)
     size, grow_to = s.input("size"), s.input("grow_to")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-import ir_samples as samples
+import host_programs as programs
 import numpy as np
 import pytest
+from hosts import Program, Sample
 from level_kernels import tensor
 
 from finchlang.host.execute import run_residual
@@ -105,7 +106,7 @@ def test_a_row_is_stored_once() -> None:
 
 def test_lanes_read_and_write_nothing_where_there_is_nothing_to_do() -> None:
     """The entry that a loop without steps would accumulate in need not be there."""
-    s = samples.Sample("empty")
+    s = Sample()
     host = s.host
     y, idx, x, n = s.buffer("y"), s.buffer("idx", Int64), s.buffer("x"), s.input("n")
 
@@ -186,13 +187,13 @@ def test_passes_leave_other_programs_as_they_are() -> None:
     def lines(residual: Residual) -> str:
         return text(residual)
 
-    for residual in (samples.union(), samples.intersection()):
+    for residual in (Program(programs.union).residual, Program(programs.intersection).residual):
         assert lines(transform(residual)) == lines(residual)
 
 
 def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
     """A sum in an array beside faults noted in a cell."""
-    s = samples.Sample("faults")
+    s = Sample()
     host = s.host
     y, idx, x, n = s.buffer("y"), s.buffer("idx", Int64), s.buffer("x"), s.input("n")
     fault = s.output(ZERO, "fault")

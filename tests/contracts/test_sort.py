@@ -1,0 +1,185 @@
+"""The contract of sorts: numbers, numbers by their keys, and words by their bits, sorted on every host as
+NumPy sorts them stably; also where an order is bad for a pivot, and where there are very many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hosts import Program, Sample, everywhere, executed, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from in_child import in_child
+
+from finchlang.source import BUG
+from finchlang.types import TYPES, Int32, Int64, Type
+
+pytestmark = pytest.mark.optimised
+
+INTEGERS = {str(t.dtype): t for t in TYPES.values() if t.is_integer}
+
+
+def sort(s: Sample, type: Type) -> None:
+    s.host.sort(s.buffer("data", type), s.input("low"), s.input("high"))
+
+
+def sort_by(s: Sample, type: Type, key_type: Type) -> None:
+    numbers, scratch = s.buffer("numbers", type), s.buffer("scratch", type)
+    keys = s.buffer("keys", key_type)
+    start, stop, bound = (s.input(name) for name in ("start", "stop", "bound"))
+    s.host.sort_by(numbers, scratch, start, stop, keys, bound)
+
+
+def sort_bits(s: Sample) -> None:
+    words, scratch = s.buffer("words", Int64), s.buffer("scratch", Int64)
+    s.host.sort_bits(words, scratch, *(s.input(name) for name in ("start", "stop", "low", "high")))
+
+
+def sorts(program: Program, arrays: list[np.ndarray], inputs: list[int], key: Any) -> None:
+    """The part of the first array is sorted by `key` of it, stably, and the rest stays; large arrays are
+    sorted natively alone."""
+    start, stop = inputs[:2]
+    wanted = arrays[0].copy()
+    wanted[start:stop] = wanted[start:stop][np.argsort(key(wanted[start:stop]), kind="stable")]
+    if len(wanted) <= 300:
+        done = everywhere(program, arrays, *inputs)
+        assert done.error is None and done.steps == {
+            program.make.__name__: 1 + max(0, stop - start)
+        }
+        found = done.arrays
+    else:
+        found = run(program.compiled(), [array.copy() for array in arrays], inputs)[0]
+    np.testing.assert_array_equal(found[0], wanted)
+    for array, before in zip(found[2:], arrays[2:], strict=True):
+        np.testing.assert_array_equal(array, before)
+
+
+def sorts_by(numbers: np.ndarray, keys: np.ndarray, start: int, stop: int, bound: int) -> None:
+    program = Program(sort_by, (INTEGERS[str(numbers.dtype)], INTEGERS[str(keys.dtype)]))
+    room = np.zeros(max(stop, 0), numbers.dtype)
+    sorts(program, [numbers, room, keys], [start, stop, bound], lambda part: keys[part])
+
+
+def sorts_bits(words: np.ndarray, start: int, stop: int, low: int, high: int) -> None:
+    room, mask = np.zeros(max(stop, 0), np.int64), (1 << (high - low)) - 1
+    inputs = [start, stop, low, high]
+    sorts(Program(sort_bits), [words, room], inputs, lambda part: part >> low & mask)
+
+
+@pytest.mark.parametrize("type", INTEGERS.values(), ids=str)
+def test_every_type(type: Type) -> None:
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 2, 16, 25, 500):
+        data = rng.integers(type.lowest, type.highest, n + 5, type.dtype, endpoint=True)
+        sorts(Program(sort, (type,)), [data], [0, n], lambda part: part)
+    for n in (0, 1, 2, 5, 40, 300, 20_000):
+        for bound in (1, 2, 100, 2**63 - 1):
+            bound = min(bound, type.highest)
+            keys = rng.integers(0, bound, n, type.dtype)
+            for own in ("int32", "int64"):
+                sorts_by(rng.permutation(n).astype(own), keys, 0, n, bound)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-5, 50), max_size=200), st.integers(0, 20))
+def test_a_part(values: list[int], low: int) -> None:
+    low = min(low, len(values))
+    data = np.array(values, np.int32)
+    sorts(Program(sort, (Int32,)), [data], [low, len(values)], lambda part: part)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_parts_by_keys(data: st.DataObject) -> None:
+    """Numbers that are there twice, any bound."""
+    bound = data.draw(st.sampled_from([1, 2, 3, 256, 257, 70_000, 2**40, 2**62, 2**63 - 1]))
+    keys = data.draw(st.lists(st.integers(0, bound - 1), min_size=1, max_size=80))
+    numbers = data.draw(st.lists(st.integers(0, len(keys) - 1), max_size=150))
+    start, stop = (data.draw(st.integers(0, len(numbers))) for _ in range(2))
+    sorts_by(np.array(numbers, np.int64), np.array(keys, np.int64), start, stop, bound)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_parts_by_bits(data: st.DataObject) -> None:
+    """Any bits, also none; those above and below are there, too."""
+    words = np.array(data.draw(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=100)), np.int64)
+    low = data.draw(st.integers(0, 62))
+    high = data.draw(st.integers(low, 63))
+    start, stop = (data.draw(st.integers(0, len(words))) for _ in range(2))
+    sorts_bits(words, start, stop, low, high)
+
+
+ORDERS: dict[str, Callable[[int], np.ndarray]] = {
+    "random": lambda n: np.random.default_rng(n).permutation(n),
+    "in order": np.arange,
+    "last is first": lambda n: np.roll(np.arange(n), -1),
+    "reverse": lambda n: np.arange(n)[::-1],
+    "equal": lambda n: np.full(n, n // 2),
+    "organ pipe": lambda n: np.minimum(np.arange(n), np.arange(n)[::-1]),
+}
+
+
+def median_of_three_killer(n: int) -> np.ndarray:
+    """An order on which quicksort with this pivot divides badly every time (Musser 1997)."""
+    half = n // 2
+    first = [i + 1 if i % 2 == 0 else half + i + (0 if half % 2 else 1) for i in range(half)]
+    return np.array([*first, *range(2, n + 2, 2)][:n], np.int64)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("n", [3, 30, 1000, 150_000])
+def test_orders(n: int, order: str) -> None:
+    numbers, rng = np.ascontiguousarray(ORDERS[order](n)).astype(np.int64), np.random.default_rng(n)
+    sorts(Program(sort, (Int64,)), [numbers], [0, n], lambda part: part)
+    for bound in (10, 1000, 10**7, 2**50):
+        sorts_by(numbers, np.sort(rng.integers(0, bound, n)), 0, n, bound)
+    words = rng.integers(0, 2**63, n, np.int64, endpoint=False)[numbers]
+    for low, high in ((0, 5), (0, 63), (3, 30), (17, 45), (20, 34), (62, 63)):
+        sorts_bits(words, 0, n, low, high)
+        sorts_bits(np.sort(words >> 30 << 30), 1, n - 1, low, high)
+
+
+@pytest.mark.parametrize("order", ["random", "equal", "killer", "organ pipe"])
+def test_no_order_takes_the_square_of_its_length(order: str) -> None:
+    """Which for so many would be hours."""
+    n = 3_000_000
+    data = {**ORDERS, "killer": median_of_three_killer}[order](n)
+    kernel = Program(sort, (Int64,)).compiled()
+
+    def work(report: Callable[[str], None]) -> None:
+        found = run(kernel, [data.copy()], [0, n])[0][0]
+        assert np.array_equal(found, np.sort(data))
+
+    ended = in_child(work, seconds=120)
+    assert ended, f"{ended.fault}\n{ended.said}"
+
+
+def test_sorted_twice_is_in_order_of_both() -> None:
+    """By the key that counts less first, as sorting by several modes goes."""
+    rng, n = np.random.default_rng(3), 50_000
+    major, minor = rng.integers(0, 300, n), rng.integers(0, 5000, n)
+    numbers, room = np.arange(n), np.empty(n, np.int64)
+    kernel = Program(sort_by, (Int64, Int64)).compiled()
+    run(kernel, [numbers, room, minor], [0, n, 5000])
+    run(kernel, [numbers, room, major], [0, n, 300])
+    np.testing.assert_array_equal(numbers, np.lexsort((minor, major)))
+
+
+@pytest.mark.parametrize(
+    "numbers, keys, stop, message",
+    [
+        ([0, 2], [0, 1], 2, "numbers are not all below 2"),
+        ([0, 1], [0, 9], 2, "keys in keys are not all in 0..8"),
+        ([0, 1], [0, -1], 2, "keys in keys are not all in 0..8"),
+        ([0, 1], [0, 1], 3, "numbers[0:2] of 2"),
+    ],
+)
+def test_what_is_no_key_is_found(numbers: Any, keys: Any, stop: int, message: str) -> None:
+    arrays = [np.array(numbers), np.zeros(3, np.int64), np.array(keys)]
+    program = Program(sort_by, (Int64, Int64))
+    assert executed(program, arrays, [0, stop, 9]).error == (BUG, message)
+    done = everywhere(program, arrays, 0, stop, 9)
+    assert done.error is not None and "sort_by(numbers, scratch, start, stop, keys" in done.error[1]
