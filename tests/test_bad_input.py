@@ -30,52 +30,6 @@ A = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 2.0; 0.0 3.0 0.0; 4.0 0.0 0
 C = Tensor(Dense(SparseList(Element(0.0))), 3, 3); s = Scalar(0.0); t = Scalar(0)
 """
 
-#: what the user writes, the kind of the error, and what its message says
-SYNTAX = {
-    "a loop without end": ("@finch begin\nfor i = _\ny[i] = x[i]\n", "end"),
-    "an end too many": ("@finch for i = _; y[i] = x[i]; end\nend", "end"),
-    "an open bracket": ("@finch for i = _; y[i = x[i]; end", ""),
-    "an assignment as a condition": ("@finch for i = _\nif x[i] = 1\ny[i] = 1\nend\nend", "="),
-    "break in a kernel": ("@finch for i = _\nbreak\nend", "break"),
-    "while in a kernel": ("@finch begin\nwhile true\nend\nend", "while"),
-    "a string that is not closed": ('println("abc', "string"),
-    "a tensor without indices": ("@finch for i = _\ny = x[i]\nend", "y[]"),
-    "a string in a kernel": ('@finch for i = _\ny[i] = "a"\nend', "string"),
-    "an operator without operand": ("@finch for i = _; y[i] = x[i] +; end", ""),
-    "an unknown macro": ("@loop for i = _; y[i] = x[i]; end", "@loop"),
-    "a number that is none": ("y = 1.2.3", ""),
-}
-KERNELS = {
-    "an unknown tensor": ("for i = _; y[i] = q[i]; end", "unknown name", "q"),
-    "an unknown index": ("for i = _; y[i] = x[j]; end", "unknown name", "j"),
-    "an unknown function": ("for i = _; y[i] = frob(x[i]); end", "unknown name", "frob"),
-    "too many indices": ("for i = _; y[i] = x[i, i]; end", "dimension", "x"),
-    "too few indices": ("for i = _; y[i] = A[i]; end", "dimension", "A"),
-    "indices of a scalar": ("for i = _; s[i] = x[i]; end", "dimension", "s"),
-    "sizes that differ": ("for i = _; z[i] = x[i]; end", "dimension", "1:3"),
-    "an extent that differs": ("for i = 1:4; y[i] = x[i]; end", "dimension", "1:4"),
-    "a size that is a number": ("for i = 1:w; y[i] = 1; end", "type", "integer"),
-    "no size at all": ("for i = _; s[] += 1; end", "dimension", "i"),
-    "read and written in one scope": ("for i = _; x[i] = x[i] + 1; end", "life cycle", "x"),
-    "two operators at once": (
-        "for i = _; s[] += x[i]; s[] *= x[i]; end",
-        "life cycle",
-        "two operators",
-    ),
-    "a number for a condition": ("for i = _; if x[i]; y[i] = 1; end; end", "type", "Bool"),
-    "a float for an integer": ("for i = _; t[] += x[i]; end", "type", "Float64"),
-    "a tensor for a number": ("for i = _; y[i] = x; end", "type", "x"),
-    "a name that is taken": ("for i = _; let n = x[i]; y[i] = n; end; end", "unknown name", "n"),
-    "thawed twice": ("begin y .= 0; @thaw(y); for i = _; y[i] = x[i]; end; end", "life cycle", "y"),
-}
-OUT_OF_ORDER = {
-    "C[i, j] of rows first": ("begin C .= 0; for i = _, j = _; C[i, j] = A[i, j]; end; end", "C"),
-    "C[i, j] in a reduction": (
-        "begin C .= 0; for k = _, j = _, i = _; C[i, j] += A[i, k] * A[k, j]; end; end",
-        "C",
-    ),
-}
-
 
 def failure(session: Session, text: str) -> FinchError:
     """The error `text` gives, after checking that it changed nothing that was bound."""
@@ -103,56 +57,12 @@ def session(request: pytest.FixtureRequest) -> Session:
     return session
 
 
-# ------------------------------------------------------------------------------------ the program
-
-
-@pytest.mark.parametrize("name", SYNTAX)
-def test_syntax_errors(name: str) -> None:
-    text, part = SYNTAX[name]
-    session = Session()
-    session.run(SET_UP)
-    error = failure(session, text)
-    assert error.kind == "syntax" and error.span is not None
-    assert part in f"{error.message} {error.hint}"
-
-
-#: the denotation gives programs with a wrong life cycle a meaning
-WRONG = [
-    (engine, name)
-    for name, (_, kind, _) in KERNELS.items()
-    for engine in RUNNING
-    if (engine, kind) != ("denote", "life cycle")
-]
-
-
-@pytest.mark.parametrize(("session", "name"), WRONG, indirect=["session"])
-def test_kernels_that_are_wrong(session: Session, name: str) -> None:
-    text, kind, part = KERNELS[name]
-    error = failure(session, f"@finch {text}")
-    assert error.kind == kind, error
-    assert error.span is not None and error.span.source.name == "bad.finch"
-    assert part in error.message, error.message
-    session.run("@finch for i = _; y[i] = x[i]; end")  # it goes on
-    assert session["y"].tolist() == [1.0, 2.0, 3.0]
-
-
 def test_mismatched_sizes_name_both_extents_and_where_they_come_from() -> None:
     session = Session()
     session.run(SET_UP)
     error = failure(session, "@finch for i = _; z[i] = x[i]; end")
     for part in ("1:2", "1:3", "z", "x"):
         assert part in error.message
-
-
-@pytest.mark.parametrize("name", OUT_OF_ORDER)
-@pytest.mark.parametrize("engine", ["native", "interpret", "residual", "check"])
-def test_formats_written_out_of_order_are_refused_at_compile_time(name: str, engine: str) -> None:
-    text, tensor = OUT_OF_ORDER[name]
-    session = Session(engine=engine, workspaces=False)
-    session.run(SET_UP)
-    error = failure(session, f"@finch {text}")
-    assert error.kind == "access order" and tensor in error.message and error.span is not None
-    assert "any order" in (error.hint or "") and "SparseHash" in (error.hint or "")
 
 
 def test_run_time_errors_come_after_writes_that_are_undone(session: Session) -> None:

@@ -1,0 +1,223 @@
+"""Three hundred mistakes: what is said of each stands in golden/mistakes, with carets on the culprit; hints
+help, engines agree, and any text is a program or an error with a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from finchlang.session import ENGINES, Session
+from finchlang.source import FinchError, Source
+from finchlang.text.parse import is_incomplete, parse_kernel, parse_script
+from finchlang.text.print import pretty
+from finchlang.text.recovery import syntax_errors
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "mistakes"
+
+
+def texts(name: str) -> list[str]:
+    """The mistakes of a golden file: a text, `-----`, what is said of it, and a blank line."""
+    content = (GOLDEN / f"{name}.txt").read_text("utf-8")
+    return re.findall(r"(.*?)\n-----\n.*?\n(?:\n|\Z)", content, re.DOTALL)
+
+
+GROUPS = {path.stem: texts(path.stem) for path in sorted(GOLDEN.glob("*.txt"))}
+ALL = [text for group in GROUPS.values() for text in group]
+#: what the denotation gives a meaning; some other mistakes it calls by another kind
+MEANT = ("life cycle", "access order")
+
+
+@cache
+def error_of(text: str) -> FinchError:
+    with pytest.raises(FinchError) as caught:
+        Session(output=lambda _: None, workspaces=False).run(text, "mistake.finch")
+    return caught.value
+
+
+def test_there_are_three_hundred() -> None:
+    assert len({*ALL}) >= 250
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_is_said(golden: Callable[[str, str], None], group: str) -> None:
+    said = [f"{text}\n-----\n{error_of(text)}\n" for text in GROUPS[group]]
+    golden(f"mistakes/{group}.txt", "\n".join(said))
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "check"])
+def test_engines_agree_and_change_nothing(engine: str) -> None:
+    for text in [*GROUPS["wrong_kernels"], *(GROUPS["kernels"] if engine != "denote" else ())]:
+        meant = error_of(text)
+        assert meant.span is not None
+        if meant.kind == "syntax" or (engine == "denote" and meant.kind in MEANT):
+            continue
+        session = Session(engine, workspaces=False)
+        before, kernel, rest = text.partition("@finch")
+        session.run(before)
+        values = {name: contents(session[name]) for name in session.names()}
+        with pytest.raises(FinchError) as caught:
+            session.run("\n" * before.count("\n") + kernel + rest)
+        found = caught.value
+        assert found.kind == meant.kind, (text, found)
+        assert found.span is not None and found.span.line == meant.span.line, (text, found)
+        assert values == {name: contents(session[name]) for name in session.names()}, text
+
+
+def contents(value: Any) -> Any:
+    if isinstance(value, np.ndarray) or hasattr(value, "to_numpy"):
+        array = value if isinstance(value, np.ndarray) else value.to_numpy()
+        return array.shape, array.tolist()
+    return repr(value)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_hints_are_other_texts_than_what_was_typed_and_parse(text: str) -> None:
+    hint = error_of(text).hint or ""
+    codes = re.findall(r"`([^`]+)`", hint)
+    assert hint.strip() != text.strip() and not ({*codes} - {"end"}) & {text, *text.split("\n")}
+    for code in re.findall(r"write `([^`]+)`", hint):
+        assert parses(code), f"{code!r} is no program"
+
+
+def parses(code: str) -> bool:
+    """Whether a text parses as it stands, with what belongs where it has dots, or as an operator."""
+    dots = (" ... ", "\n"), ("...", "1"), ("...", "A")
+    ways = [code.replace(*some) + more for some in dots for more in ("", "\nend")]
+    for way in (*ways, f"s[] {code} 1"):
+        for parse in parse_script, parse_kernel:
+            try:
+                parse(way)
+            except FinchError:
+                continue
+            return True
+    return False
+
+
+def test_independent_errors_come_together() -> None:
+    text = "import numpy\nx = 3\ndef f(x):\n    return x ** 2\nfor i = 1:3\n    y = 'a'\nend\nz = 2 +* 3\n"
+    found = syntax_errors(Source(text, "mistakes.finch"))
+    assert [error.span and error.span.line for error in found] == [1, 3, 6, 8]
+    with pytest.raises(FinchError) as caught:
+        Session().run(text, "mistakes.finch")
+    assert str(caught.value) == "\n".join(error.render() for error in found)
+    assert syntax_errors(Source("x = 1\n")) == []
+    assert len(syntax_errors(Source("function f(x)\n    x = = 2\nend\nend\n"))) == 1
+
+
+CHECKED = """\
+function f(a)
+    b = a + zz
+    @finch for i = _
+        y[i] = a[i] + qq
+    end
+    b
+end
+A = [1.0, 2.0]
+s = Scalar(0.0)
+@finch for i = _
+    s[] += A[i, i]
+end
+t = s[] + 1
+@finch for i = _
+    s[] += nothere[i]
+end
+if false
+    println(neither)
+end
+"""
+
+
+def test_all_of_a_file_is_checked() -> None:
+    """Also functions and branches that do not run; what follows from an error is none."""
+    with pytest.raises(FinchError) as caught:
+        Session("check").run(CHECKED)
+    found = [caught.value, *caught.value.others]
+    said = [(e.span.line, e.kind) for e in found if e.span is not None]
+    name = "unknown name"
+    assert said == [(2, name), (4, name), (4, name), (11, "dimension"), (15, name), (18, name)]
+
+
+def test_the_calls_that_led_to_an_error() -> None:
+    error = error_of("f(x) = g(x) + 1\ng(x) = x + y\nf(3)")
+    assert "in `g` called at 1:8, in `f` called at 3:1" in error.render()
+    deep = error_of("f(x) = x == 0 ? 1 ÷ 0 : f(x - 1)\nf(20)").render()
+    assert "in `f` called at 1:25, in 17 more calls, in `f` called at 2:1" in deep
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "width"),
+    [
+        ("\tx = nope", 8, 4),
+        ('x = "日本語"; y = nope', 18, 4),
+        ('x = "e\u0301"; y = nope', 13, 4),
+        ("if true\n  \tx = nope\nend", 8, 4),
+    ],
+)
+def test_carets_stand_by_display_width(text: str, column: int, width: int) -> None:
+    line = error_of(text).render().split("\n")[2]
+    assert line == " " * (len("1 | ") + column) + "^" * width
+
+
+@pytest.mark.parametrize("text", ["if x > 2:", "for i in x:", "x++", "x = 'abc'", "def f(x):"])
+def test_what_is_never_right_is_not_waited_for(text: str) -> None:
+    """At the prompt a line that begins as another language has it is an error at once."""
+    with pytest.raises(FinchError) as caught:
+        parse_script(text)
+    assert type(caught.value) is FinchError
+
+
+WAITED_FOR = ["x = 1 +", "f(a,", "x = [1 2", 'x = "abc', "#= a comment", "@finch begin", "if x"]
+WAITED_FOR += ["@finch begin\n for i = _\n end", "if x\nelse", "function f(x)"]
+WAITED_FOR += ["@schedule reorder(k, i)", "@workspace C policy=hash\n"]
+WHOLE = [
+    "",
+    "x = 1",
+    "@finch begin\n for i = _\n end\nend",
+    "x = = 1\nbegin",
+    "end",
+    "f(]",
+    "x ? y",
+]
+WHOLE += [f"@schedule reorder(k, i)\n{text}" for text in ("x = 1", "@finch s[] = 1")]
+
+
+@pytest.mark.parametrize("text", [*WAITED_FOR, *WHOLE])
+def test_what_is_waited_for(text: str) -> None:
+    assert is_incomplete(text) == (text in WAITED_FOR)
+
+
+# fmt: off
+PIECES = [
+    "for", "i", "=", "_", "in", "end", "if", "else", "elseif", "let", "begin", "function", "f(",
+    "(", ")", "[", "]", "{", "}", ",", ";", "\n", ":", "?", "+", "-", "*", "^", "<", "==", "&&",
+    "!", "~", "1", "2.5", "0x1", '"s$x"', '"', "@finch", "@freeze", "@declare", "@time", "@foo",
+    "@assert", ".=", ":=", "+=", "<<min>>=", "<<", "return", "break", "while", "A[", "A[i] = ",
+    "s[] += ", "#=", "=#", "#c\n", "'", ".", "Inf", "Float32(", "$", "\\", "÷", "α", "%=",
+    "for i = _\n", "x = 1\n", "A .= 0\n",
+]
+# fmt: on
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["", " "])), max_size=12))
+def test_any_text_is_a_program_or_told_its_place(pieces: Any) -> None:
+    text = "".join(piece + blank for piece, blank in pieces)
+    for parse in (parse_script, parse_kernel):
+        try:
+            program = parse(text)
+        except FinchError as error:
+            assert error.kind == "syntax"
+            lines = text.split("\n")
+            assert 1 <= error.span.line <= len(lines)
+            assert 1 <= error.span.column <= len(lines[error.span.line - 1]) + 1
+            assert error.render()
+        else:
+            assert parse(pretty(program)) == program
