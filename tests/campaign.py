@@ -40,7 +40,7 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Swizzled
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.testing.compare import same
+from finchlang.testing.stored import same
 from finchlang.text.parse import parse_kernel
 from finchlang.types import type_of_value
 

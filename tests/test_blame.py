@@ -18,7 +18,9 @@ from finchlang.host.residual import ResidualHost
 from finchlang.native import emit_ops
 from finchlang.operations import arithmetic
 from finchlang.rules import simplify
+from finchlang.source import Bug
 from finchlang.testing.compare import compare, suspects, ways_of
+from finchlang.testing.reduce import reduce
 
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
@@ -99,11 +101,31 @@ def test_a_fault_is_seen_and_blamed(name: str, monkeypatch: Patch, forgetful: No
     plant(monkeypatch)
     found = compare(PROGRAM)
     assert not found.agrees
-    assert all(blamed(line) == parts for line in found.differences), found.report
+    told = [blamed(line) for line in found.differences if "(look at" in line]
+    assert told and all(named == parts for named in told), found.report
 
 
 def test_without_a_fault_there_is_nothing_to_blame(forgetful: None) -> None:
     assert compare(PROGRAM).agrees
+
+
+def test_a_difference_is_reduced(monkeypatch: Patch, forgetful: None) -> None:
+    _max_is_min_natively(monkeypatch)
+    ways = ways_of(("residual", "native"))
+    small = reduce(PROGRAM, lambda text: not compare(text, ways=ways).agrees)
+    assert len(small.splitlines()) <= 6 and "max" in small and not compare(small, ways=ways).agrees
+
+
+def test_a_bug_is_a_difference_whoever_else_has_it(monkeypatch: Patch, forgetful: None) -> None:
+    def broken(*args: Any) -> None:
+        raise Bug("on purpose")
+
+    monkeypatch.setattr(ResidualHost, "sort", broken)
+    found = compare(PROGRAM, ways=ways_of(("residual", "native")))
+    assert [line.partition(":")[0] for line in found.differences] == [
+        "residual breaks",
+        "native breaks",
+    ]
 
 
 @pytest.mark.parametrize(

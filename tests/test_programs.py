@@ -45,7 +45,7 @@ from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.testing.compare import same
+from finchlang.testing.stored import same
 
 pytestmark = pytest.mark.optimised
 

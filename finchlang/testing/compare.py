@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from finchlang.session import Observer, Session
+from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError, Note
-from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.tensor import Scalar
-from finchlang.types import Pair
+from finchlang.testing.stored import as_array, same, stored_differences
 
 #: the four semantics, each nearer to the machine
 SEMANTICS = ("denote", "interpret", "residual", "native")
+#: levels that have no place for some entries, or are square
+PARTIAL = ("Pinpoint", "Interval", "UpperTriangular", "LowerTriangular", "Symmetric")
 #: the parts of the system, and the semantics that rest on each
 PARTS = {
     "the denotation": ("denote",),
@@ -63,7 +65,8 @@ def ways_of(engines: Sequence[str] = SEMANTICS, **choices: Any) -> tuple[Way, ..
 class Comparison:
     """What running a script in several ways gave, by the engine of each, or if that does not tell them
     apart by all of it: `errors` has what each ended with, if it did; `differences` has a line for each
-    name that they do not agree on; `notes` are those of the kernels; `report` is for people.
+    thing that they do not agree on; `allowed` counts by name what was let through though it differs;
+    `notes` are those of the kernels; `report` is for people.
     """
 
     engines: tuple[str, ...]
@@ -71,6 +74,9 @@ class Comparison:
     errors: dict[str, FinchError] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    allowed: Counter[str] = field(default_factory=Counter)
+    #: the host steps of each kernel that was run, by those that count them
+    steps: dict[str, list[Counter[str]]] = field(default_factory=dict)
 
     @property
     def agrees(self) -> bool:
@@ -84,6 +90,16 @@ class Comparison:
         return "\n".join(self.differences)
 
 
+class _Steps(Observer):
+    """Keeps the host steps of each kernel that is run."""
+
+    def __init__(self) -> None:
+        self.taken: list[Counter[str]] = []
+
+    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
+        self.taken.append(steps)
+
+
 def compare(
     text: str,
     name: str = "<input>",
@@ -93,34 +109,78 @@ def compare(
 ) -> Comparison:
     """Run a script in each of `ways` and compare every variable it leaves.
 
-    Floats agree within the relative `tolerance`; an error agrees with an error of the same kind.
+    Floats agree within the relative `tolerance`; an error agrees with an error of the same kind, and a
+    Bug or any other exception with nothing. Ways of the same rules store the same and, if both count
+    them, take the same host steps; others have the same entries. What is stored is sound.
     """
     is_plain = len({way.engine for way in ways}) == len(ways)
     labels = [way.engine if is_plain else str(way) for way in ways]
     found = Comparison(tuple(labels))
     for label, way in zip(labels, ways, strict=True):
-        session = way.session(args)
+        for at_once in _run(found, label, way, text, name, args):
+            if not _all_same(found.results[label], at_once, tolerance):
+                found.differences.append(f"{label}: threads differ")
+    _allow(found, text)
+    for name in sorted(set().union(*found.results.values())):
+        groups = _agreeing(name, found.results, tolerance)
+        if len(groups) > 1:
+            found.differences.append(_difference(name, groups, found.results))
+    found.differences += stored_differences(found, dict(zip(labels, ways, strict=True)), tolerance)
+    return found
+
+
+def _run(
+    found: Comparison, label: str, way: Way, text: str, name: str, args: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Run the script one way, on as many threads as it says; what the others than the first gave."""
+
+    def once(_: int) -> tuple[dict[str, Any], Session, list[Counter[str]]]:
+        observer = _Steps()
+        session = way.session(args, observer)
         try:
             session.run(text, name)
             values = {n: session[n] for n in session.names()}
         except FinchError as error:
             values = {"the error": error.kind}
             found.errors[label] = error
-        found.results[label] = values
-        found.notes = session.notes or found.notes
-    _know_orders(found)
-    for name in sorted(set().union(*found.results.values())):
-        groups = _agreeing(name, found.results, tolerance)
-        if len(groups) > 1:
-            found.differences.append(_difference(name, groups, found.results))
-    return found
+        except Exception as error:  # a Bug, or whatever else breaks
+            values = {"the error": f"{type(error).__name__}: {error}"}
+            found.differences.append(f"{label} breaks: {type(error).__name__}: {error}")
+        return values, session, observer.taken
+
+    with ThreadPoolExecutor(way.threads) if way.threads > 1 else nullcontext() as pool:
+        all_of = list(pool.map(once, range(way.threads)) if pool else map(once, (0,)))
+    found.results[label], session, steps = all_of[0]
+    if way.engine in ("interpret", "residual") and "the error" not in found.results[label]:
+        found.steps[label] = steps
+    found.notes = session.notes or found.notes
+    return [values for values, *_ in all_of[1:]]
 
 
-def _know_orders(found: Comparison) -> None:
-    """The denotation knows no formats: where all others say that one is written out of order, it agrees."""
-    others = [found.errors.get(engine) for engine in found.engines if engine != "denote"]
-    if others and all(error and error.kind == "access order" for error in others):
-        found.results["denote"] = {"the error": "access order"}
+def _all_same(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
+    return one.keys() == other.keys() and all(same(one[n], other[n], tolerance) for n in one)
+
+
+def _allow(found: Comparison, text: str) -> None:
+    """The denotation knows no formats. Where all others say that one is written out of order, or, of
+    one that has no place for some entries, that an index is out of range, it agrees; and what an index
+    of a wrong size is called depends on when it is noticed."""
+    rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
+    kinds = {error.kind if error else None for error in rest}
+    others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
+    for label in [label for label in found.engines if label.split()[0] == "denote"]:
+        own = found.results[label].get("the error")
+        if others is None or own == others:
+            continue
+        if others == "access order":
+            found.allowed["a format that is not written in this order"] += 1
+        elif others == "dimension" and own is None and any(level in text for level in PARTIAL):
+            found.allowed["a format that has no place for an entry"] += 1
+        elif own in late and others in late:
+            found.allowed["a wrong size, noticed early or late"] += 1
+        else:
+            continue
+        found.results[label] = {"the error": others}
 
 
 def _agreeing(
@@ -161,40 +221,7 @@ def suspects(groups: list[tuple[str, ...]]) -> list[str]:
     return [part for part, count in least.items() if count == fewest] or ["more than one part"]
 
 
-def same(a: Any, b: Any, tolerance: float) -> bool:
-    """Whether two script values are equal, floats within a relative tolerance; what no kernel can
-    produce (functions, formats) is not compared."""
-    if isinstance(a, Scalar) and isinstance(b, Scalar):
-        return same(a.value, b.value, tolerance)
-    if isinstance(a, Pair) and isinstance(b, Pair):
-        return all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
-    first, second = _as_array(a), _as_array(b)
-    if first is None or second is None:
-        if isinstance(a, float) and isinstance(b, float) and not math.isnan(a):
-            return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
-        if isinstance(a, (int, float, bool, str)) or isinstance(b, (int, float, bool, str)):
-            return a == b or (a != a and b != b)
-        return (a is None) == (b is None)
-    if first.shape != second.shape or first.dtype != second.dtype:
-        return False
-    if first.dtype.kind == "f":
-        loose = max(tolerance, 1e-4) if first.dtype == np.float32 else tolerance
-        scale = float(np.max(np.abs(first[np.isfinite(first)]), initial=0.0))
-        return np.allclose(first, second, rtol=loose, atol=loose * scale, equal_nan=True)
-    return bool(np.array_equal(first, second))
-
-
-def _as_array(value: Any) -> np.ndarray | None:
-    if isinstance(value, np.ndarray):
-        return value
-    try:
-        tensor = as_tensor(value)
-    except FinchError:
-        return None
-    return None if tensor is None else tensor.to_numpy()
-
-
 def _short(value: Any) -> str:
-    array = _as_array(value)
+    array = as_array(value)
     text = repr(value) if array is None else np.array2string(array, threshold=20)
     return text if len(text) <= 200 else text[:200] + " ..."

@@ -1,0 +1,147 @@
+"""The smallest text for which a test still holds: parts of its syntax tree go while they can."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from finchlang.source import FinchError
+from finchlang.syntax import Call, Group, Literal, Node, Rows, Variable, is_missing
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
+from finchlang.walk import children, map_children, replace, walk
+
+#: what a level is replaced by: the two that most rules are written for
+_SIMPLE = ("Dense", "SparseList")
+
+
+def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> str:
+    """A text that `differs` too, of which no part can go any more, or as small as `seconds` allow.
+
+    `differs` is called on texts that parse, whether they mean anything or not; `text` need not be tried.
+    Comments and how the text is set out are lost. Raises FinchError "syntax" if it does not parse.
+    """
+    deadline = time.monotonic() + seconds
+    best = parse_script(text)
+    tried = {pretty(best)}
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for smaller in _smaller(best):
+            if time.monotonic() > deadline:
+                return pretty(best)
+            shown = _shown(smaller)
+            if shown is None or shown in tried or _measure(smaller) >= _measure(best):
+                continue
+            tried.add(shown)
+            if differs(shown):
+                best, has_changed = parse_script(shown), True
+                break
+    return pretty(best)
+
+
+def _shown(node: Node) -> str | None:
+    """The text of a script, if it is one: a part in the place of another may be nothing that parses."""
+    try:
+        text = pretty(node)
+        parse_script(text)
+    except (FinchError, TypeError, AttributeError, ValueError, KeyError, AssertionError):
+        return None
+    return text
+
+
+def _measure(node: Node) -> tuple[int, int]:
+    return sum(1 for _ in walk(node)), sum(len(repr(_value(n))) for n in walk(node))
+
+
+def _value(node: Node) -> Any:
+    return getattr(node, "value", None) if type(node) is Literal else getattr(node, "name", None)
+
+
+def _smaller(script: Node) -> Iterator[Node]:
+    """Scripts with something less, what takes most away first."""
+    yield from _within(script)
+    for size in sorted({n.value for n in walk(script) if type(n) is Literal and _is_size(n)}):
+        yield _with_value(script, size, 1 if size > 2 else size - 1)
+        yield _with_value(script, size, size - 1)
+
+
+def _is_size(node: Literal) -> bool:
+    return type(node.value) is int and node.value > 1
+
+
+def _with_value(node: Node, old: int, new: int) -> Node:
+    """All integers of a value replaced, as sizes have to be at once."""
+    if type(node) is Literal:
+        return replace(node, value=new) if type(node.value) is int and node.value == old else node
+    return map_children(lambda child: _with_value(child, old, new), node)
+
+
+def _within(node: Node) -> Iterator[Node]:
+    """A node with less, then with less in one of its children."""
+    yield from _shorter(node)
+    yield from _parts(node)
+    for k, child in enumerate(children(node)):
+        for less in _within(child):
+            at = iter(range(len(children(node))))
+            yield map_children(lambda c, k=k, less=less, at=at: less if next(at) == k else c, node)
+
+
+def _shorter(node: Node) -> Iterator[Node]:
+    """A node with some entries fewer in one of its lists; half of them, a quarter, one."""
+    lists = [f.name for f in fields(node) if isinstance(getattr(node, f.name), tuple)]
+    for name in lists:
+        entries = getattr(node, name)
+        if type(node) is Rows and not node.is_matrix:
+            for less in _cut(entries[0]):
+                yield replace(node, rows=(less,))
+            continue
+        for less in _cut(entries):
+            yield replace(node, **{name: less})
+    if type(node) is Call:
+        yield from _fewer_entries(node)
+
+
+def _cut(entries: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    length = len(entries)
+    while length > 0:
+        for start in range(0, len(entries), length):
+            yield entries[:start] + entries[start + length :]
+        length //= 2
+
+
+def _fewer_entries(node: Call) -> Iterator[Node]:
+    """A call on arrays of one length, as `fsparse`, with the same entries of each taken out."""
+    rows = [k for k, a in enumerate(node.args) if type(a) is Rows and not a.is_matrix]
+    lengths = {len(node.args[k].rows[0]) for k in rows}  # type: ignore[attr-defined]
+    if len(rows) < 2 or len(lengths) != 1:
+        return
+    for kept in _cut(tuple(range(lengths.pop()))):
+        args: list[Any] = list(node.args)
+        for k in rows:
+            args[k] = replace(args[k], rows=(tuple(args[k].rows[0][n] for n in kept),))
+        yield replace(node, args=tuple(args))
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """What may stand where a node stands: a part of it, or something plain."""
+    if type(node) is Literal:
+        yield from _plainer(node)
+        return
+    if type(node) is Call and type(node.op) is Variable and node.op.name not in _SIMPLE:
+        for name in _SIMPLE if node.op.name[:1].isupper() else ():
+            yield replace(node, op=Variable(name))
+    for child in children(node):
+        yield child
+        yield from children(child)
+    if type(node) not in (Group, Rows, Variable):
+        yield Literal(1)
+
+
+def _plainer(node: Literal) -> Iterator[Node]:
+    if is_missing(node) or isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
+        return
+    for value in (0, 1, 2):
+        yield replace(node, value=type(node.value)(value))
