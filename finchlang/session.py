@@ -190,6 +190,10 @@ class Session:
         """The names that are bound."""
         return sorted(self.environment.names())
 
+    def __reduce__(self) -> Any:
+        message = "a session cannot be copied or pickled: it holds compiled kernels and closures"
+        raise FinchError("type", message, hint="copy the values that are bound in it")
+
     # ---------------------------------------------------------------------------------------- scripts
 
     def run(self, text: str, name: str = INPUT) -> Any:

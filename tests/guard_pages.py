@@ -48,7 +48,7 @@ FILES = (
         "storage",
         "back_buffers",
     ),
-    *("calling", "stale_views", "threads", "session", "agreement", "call_sequences", "foreign"),
+    *("calling", "stale_views", "threads", "session", "agreement", "foreign"),
 )
 
 
@@ -122,7 +122,8 @@ def main() -> int:
     parser.add_argument("--side", choices=(*SIDES, "both"), default="both")
     known, options = parser.parse_known_args()
     if not any(Path(option.partition("::")[0]).exists() for option in options):
-        files = (TESTS / f"test_{name}.py" for name in FILES)
+        files = [TESTS / f"test_{name}.py" for name in FILES]
+        files.append(TESTS / "properties" / "test_sequences.py")
         options += [str(path) for path in files if path.exists()]
     count = 0
     for side in SIDES if known.side == "both" else (known.side,):

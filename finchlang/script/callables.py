@@ -38,6 +38,15 @@ class FinchFunction:
     def __str__(self) -> str:
         return f"{self.definition.name}({', '.join(self.definition.parameters)})"
 
+    def __copy__(self, memo: object = None) -> FinchFunction:
+        return self  # as functions are
+
+    __deepcopy__ = __copy__
+
+    def __reduce__(self) -> Any:
+        message = f"`{self}` is a function of a script, which cannot be pickled"
+        raise FinchError("type", message, hint="`finchlang.kernel(text)` makes one that can")
+
 
 @dataclass(frozen=True)
 class LevelName:
