@@ -61,6 +61,10 @@ NOTES = 256
 ENGINES = ("native", "interpret", "residual", "denote", "check")
 
 
+#: a kernel's node, what its names are bound to, and its functions, as the denotation has them
+Meaning = tuple[KernelNode, dict[str, Any], dict[Any, Any]]
+
+
 class Observer:
     """Is told what a session does with its kernels; every method may be overridden."""
 
@@ -86,8 +90,16 @@ class Observer:
 class KernelEvent:
     """A compiled kernel, for those who want to look at it."""
 
-    def __init__(self, source: KernelNode, kernel: Kernel, given: Any = None):
+    def __init__(
+        self,
+        source: KernelNode,
+        kernel: Kernel,
+        given: Any = None,
+        meaning: Callable[[], Meaning] | None = None,
+    ):
         self.source, self.compiled, self._given = source, kernel, given
+        #: gives what the denotation takes
+        self.meaning = meaning
 
     @property
     def passes(self) -> list[tuple[str, Node]]:
@@ -287,7 +299,7 @@ class Session:
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
-                    self._make_ready(found, arguments)
+                    self._make_ready(found, arguments, formats, environment)
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
                 error.hint = without_size(site.node.program, environment)
@@ -313,8 +325,18 @@ class Session:
         bound = {name: environment.get(name) for name in others if environment.has(name)}
         check_values(site.node.program, bound)
 
-    def _make_ready(self, made: KernelAtSite, arguments: list[Argument | None]) -> None:
-        self.observer.kernel(KernelEvent(made.node, made.kernel, made.given(arguments)))
+    def _make_ready(
+        self,
+        made: KernelAtSite,
+        arguments: list[Argument | None],
+        formats: Formats,
+        environment: Environment,
+    ) -> None:
+        def meaning() -> Meaning:
+            return self._meaning(made.site, arguments, formats, environment)
+
+        given = made.given(arguments)
+        self.observer.kernel(KernelEvent(made.node, made.kernel, given, meaning))
         for note in made.kernel.notes:
             if note not in self.notes:  # another one of the same text, for other formats
                 self.notes = [*self.notes[1 - NOTES :], note]
@@ -333,6 +355,22 @@ class Session:
         steps = found.run(arguments, environment, self.engine, tracer)
         self.observer.finished(event, steps)
 
+    def _meaning(
+        self,
+        site: CallSite,
+        arguments: list[Argument | None],
+        formats: Formats,
+        environment: Environment,
+    ) -> Meaning:
+        """What the denotation takes of a kernel."""
+        named = zip(site.variables, arguments, strict=True)
+        bound = {name: a[VALUE] for name, a in named if a is not None}
+        named_so = site.operations(formats)  # here nothing is known of what they are called with
+        operations = {n: operation(environment.get(n)) or found for n, found in named_so.items()}
+        functions = denoted(self._evaluator.apply, map(environment.get, operations))
+        node = with_operations(masked(site.node, bound), operations)
+        return with_inferred(node, site.fills(formats)), bound, functions
+
     def _denote(
         self,
         site: CallSite,
@@ -342,14 +380,9 @@ class Session:
     ) -> Any:
         """Run a kernel by its denotation, on dense arrays."""
         self._check_values(site, arguments, environment)
+        node, bound, functions = self._meaning(site, arguments, formats, environment)
         named = dict(zip(site.variables, arguments, strict=True))
-        bound = {name: a[VALUE] for name, a in named.items() if a is not None}
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        named_so = site.operations(formats)  # here nothing is known of what they are called with
-        operations = {n: operation(environment.get(n)) or found for n, found in named_so.items()}
-        functions = denoted(self._evaluator.apply, map(environment.get, operations))
-        node = with_operations(masked(site.node, bound), operations)
-        node = with_inferred(node, site.fills(formats))
         if any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]

@@ -117,6 +117,16 @@ def _parser_of(command: str) -> ArgumentParser:
         parser.add_argument(
             "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
         )
+        parser.add_argument(
+            "--exhaustive",
+            type=int,
+            choices=(1, 2, 3),
+            metavar="K",
+            help="run each kernel on all patterns up to size K, with symbols for values",
+        )
+        parser.add_argument(
+            "--minutes", type=float, default=1.0, help="how long that may take (%(default)s)"
+        )
     if command == "show":
         parser.add_argument("--png", metavar="OUT", help="write a picture of its entries too")
     if command == "explain":

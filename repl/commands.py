@@ -206,6 +206,13 @@ def diff(options: Namespace) -> int:
 
     chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
     text = read_script(options.file)
+    if options.exhaustive is not None:
+        from finchlang.testing.exhaustive import exhaustive
+
+        seconds = 60 * options.minutes
+        done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
+        write("".join(f"{covered}\n" for covered in done))
+        return USER_ERROR if any(covered.wrong for covered in done) else SUCCESS
     ways = compare.ways_of(workspaces=options.workspaces, checked=options.checked)
     comparison = compare.compare(text, options.file, args=options.args, ways=ways, **chosen)
     for note in comparison.notes:

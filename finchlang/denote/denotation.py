@@ -6,14 +6,14 @@ the rest of the system: the interpreter and compiled code are checked against it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from finchlang.denote import shapes
 from finchlang.denote.arrays import DenseArray, bind
 from finchlang.denote.dimensions import Environment, Equations, Late
 from finchlang.denote.functions import Function, is_needed, of_function, type_of_result
-from finchlang.denote.operators import apply
+from finchlang.denote.operators import MEANINGS, Meaning, apply
 from finchlang.denote.places import Named, Places, needed
 from finchlang.denote.settled import settled
 from finchlang.denote.shapes import Bounds, tensors_of
@@ -49,20 +49,24 @@ from finchlang.walk import mentions, walk
 
 
 def denote(
-    program: Node, bindings: dict[str, Any], functions: Mapping[Operation, Function] | None = None
+    program: Node,
+    bindings: dict[str, Any],
+    functions: Mapping[Operation, Function] | None = None,
+    semantics: Callable[..., Denotation] | None = None,
 ) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
     `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers
     and ranges, none of which is changed; `functions` what the functions in it are
-    in the script. Results are NumPy arrays; of a Scalar, its value.
+    in the script; `semantics` makes another Denotation. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type or unknown name.
     """
     if isinstance(program, Annotated):  # annotations do not change what it means
         program = program.program
     program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
-    Denotation(arrays, program, environment, functions or {}).run(program, environment, ())
+    made = (semantics or Denotation)(arrays, program, environment, functions or {})
+    made.run(program, environment, ())
     results = {name: arrays[name].data for name in sorted(_updated(program))}
     return {name: data if data.ndim else data.item() for name, data in results.items()}
 
@@ -81,7 +85,10 @@ def _declared(program: Node) -> set[str]:
 
 
 class Denotation(Places):
-    """What statements do to `arrays`, and what expressions are worth."""
+    """What statements do to `arrays`, and what expressions are worth, where operators compute what
+    `meanings` say."""
+
+    meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
 
     def __init__(
         self,
@@ -219,7 +226,7 @@ class Denotation(Places):
 
     def apply(self, op: Node, args: list[Any], node: Node) -> Any:
         if not isinstance(op, Operation):
-            return apply(op, args, node)
+            return apply(op, args, node, self.meanings)
         function = self.functions[op]
         type = type_of_result(function, args, node)
         if MISSING in args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator as py
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -312,12 +312,15 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
 # ------------------------------------------------------------------------------------ application
 
 
-def apply(op: Node, args: list[Any], node: Node) -> Any:
-    """An operator on values (Number, Failed, `missing`): a value, or `missing`.
+def apply(
+    op: Node, args: list[Any], node: Node, meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
+) -> Any:
+    """An operator, which computes what `meanings` say, on values (Number, Failed, `missing`): a value,
+    or `missing`.
 
     Raises FinchError of kind type or unknown name, placed at `node`."""
     try:
-        result = _apply(op, args)
+        result = _apply(op, args, meanings)
         return (
             Failed(result.error.at(node.span), result.value)
             if isinstance(result, Failed)
@@ -327,7 +330,7 @@ def apply(op: Node, args: list[Any], node: Node) -> Any:
         raise error.at(node.span) from None
 
 
-def _apply(op: Node, args: list[Any]) -> Any:
+def _apply(op: Node, args: list[Any], meanings: Mapping[tuple[str, int], Meaning]) -> Any:
     if isinstance(op, Call) and op.op == Variable("choose"):
         return _choose(op, args)
     name = op.name if isinstance(op, Variable) else ""
@@ -335,10 +338,10 @@ def _apply(op: Node, args: list[Any]) -> Any:
     if name == "coalesce" and args:
         return next((a for a in args if a is not MISSING), MISSING)
     if name in OF_MANY and len(args) > 2:
-        return reduce(lambda a, b: _apply(op, [a, b]), args)
+        return reduce(lambda a, b: _apply(op, [a, b], meanings), args)
     if name == "ifelse" and len(args) == 3:
         return _ifelse(*args)
-    meaning = MEANINGS.get((name, len(args)))
+    meaning = meanings.get((name, len(args)))
     if meaning is None:
         if name in _LAZY or any(known == name for known, _ in MEANINGS):
             raise type_error(f"{name} does not take {len(args)} arguments")

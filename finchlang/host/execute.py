@@ -64,8 +64,11 @@ class ExecutingHost:
         if expr.name == "select":
             chosen = expr.args[1] if self.evaluate(expr.args[0]) else expr.args[2]
             return self.evaluate(chosen)
-        args = [self.evaluate(a) for a in expr.args]
-        return apply(expr.name, expr.type, expr.args[0].type, args)
+        return self.compute(expr, [self.evaluate(a) for a in expr.args])
+
+    def compute(self, operation: Op, args: list[Any]) -> Any:
+        """The value of an operation on these values."""
+        return apply(operation.name, operation.type, operation.args[0].type, args)
 
     def bind(self, variable: Var, value: Any) -> Var:
         variable.held = value

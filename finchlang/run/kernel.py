@@ -200,12 +200,12 @@ class Kernel:
         return made
 
     def _interpret(
-        self, arguments: Values, numbers: Values, tracer: Tracer | None = None
+        self, arguments: Values, numbers: Values, tracer: Tracer | None, host: ExecutingHost
     ) -> Outcome:
         """Run the rules on the executing host."""
         arrays, inputs = self._copied(arguments)
         buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
-        host = ExecutingHost(dict(zip(buffers, arrays, strict=True)))
+        host.arrays |= dict(zip(buffers, arrays, strict=True))
         variables = [v for bound in self.bounds for v in bound.inputs]
         given = zip([*variables, *self._inputs.values()], [*inputs, *numbers], strict=True)
         for variable, value in given:
@@ -214,12 +214,14 @@ class Kernel:
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
         return self._made(arguments, [host.arrays[b] for b in buffers], outputs), host.steps
 
-    def _evaluate(self, arguments: Values, numbers: Values, _: Tracer | None) -> Outcome:
+    def _evaluate(
+        self, arguments: Values, numbers: Values, _: Tracer | None, host: ExecutingHost
+    ) -> Outcome:
         """Run the residual program by the plain evaluator."""
         arrays, inputs = self._copied(arguments)
         residual = self.residual
         host, arrays, outputs = interrupts.interruptible(
-            lambda: run_residual(residual, arrays, [*inputs, *numbers])
+            lambda: run_residual(residual, arrays, [*inputs, *numbers], host)
         )
         return self._made(arguments, arrays, outputs), host.steps
 
@@ -231,16 +233,22 @@ class Kernel:
         run_residual(residual, arrays, [*inputs, *numbers], host)
 
     def run(
-        self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None
+        self,
+        engine: str,
+        arguments: Values,
+        numbers: Values,
+        tracer: Tracer | None = None,
+        host: ExecutingHost | None = None,
     ) -> Outcome:
-        """Run by the engine of this name; gives what was made of the arguments that are written, for
-        them to take, and the host steps. Raises FinchError; everything is then as it was."""
+        """Run by the engine of this name, `host` executing what is not native; gives what was made of
+        the arguments that are written, for them to take, and the host steps. Raises FinchError;
+        everything is then as it was."""
         if self._workspaces:
             arguments = [*arguments, *map(tensor_argument, self._workspaces)]
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
         method = self._interpret if engine == "interpret" else self._evaluate
-        return method(arguments, numbers, tracer)
+        return method(arguments, numbers, tracer, host or ExecutingHost())
 
     def _run_on(
         self, engine: str, values: Values, numbers: Values, tracer: Tracer | None = None

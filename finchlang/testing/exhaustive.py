@@ -1,0 +1,412 @@
+"""Small scope, whole: each kernel of a script on every pattern of its operands up to a size in each mode,
+with symbols for Float64 values (`symbols.py`), and natively with numbers.
+
+A place of an operand is empty, stored, or stores the fill; in a format that merges equal neighbours it
+may also be as its neighbour. Modes that one index runs over have one size. Values of other types are
+numbers. Cases of comparisons are those that one of POINTS choices of the symbols' values is in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from finchlang.denote.denotation import denote
+from finchlang.host.print import text as printed
+from finchlang.run.arguments import describe
+from finchlang.run.kernel import Kernel
+from finchlang.session import KernelEvent, Observer, Session
+from finchlang.source import FinchError
+from finchlang.syntax import Access, Call, Index, Node, Variable
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.testing import symbols
+from finchlang.types import Bool, Float64, Type
+from finchlang.walk import walk
+
+EMPTY, STORED, FILL, SAME = "empty", "stored", "fill", "same"
+PRIMES = [n for n in range(2, 1500) if all(n % k for k in range(2, math.isqrt(n) + 1))]
+PROTOCOLS = [Variable(name) for name in ("walk", "gallop", "follow", "extrude", "laminate")]
+#: so many choices of values for symbols, and so many cases of a pattern at most
+POINTS, CASES = 40, 64
+
+
+@dataclass
+class Covered:
+    """What was run of a kernel: patterns of how many, in how many cases; `whole` is the size up to which
+    there was time for all patterns without stored fills, `values` names what had symbols; `wrong` are
+    differences, each with what shows it; `unproven` values are other terms, equal wherever they were tried. `numbers`
+    says why there were no symbols, if there were none."""
+
+    kernel: str
+    patterns: int = 0
+    of: int = 0
+    cases: int = 0
+    refused: int = 0
+    unproven: int = 0
+    whole: int = -1
+    values: str = ""
+    numbers: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        share = f"{self.patterns} of {self.of} patterns"
+        if self.patterns < self.of:
+            share += f", of empty and stored all up to size {self.whole}" if self.whole >= 0 else ""
+        how = f"numbers only ({self.numbers})" if self.numbers else f"all values of {self.values}"
+        said = f"{self.kernel}: {share}, {self.cases} cases, {self.refused} refused alike, {how}"
+        said += f", {self.unproven} not shown equal" if self.unproven else ""
+        return "\n".join([said, *self.wrong[:3]])
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a kernel takes: `modes` say which modes have one size, `first` numbers its values."""
+
+    name: str
+    format: Any
+    modes: tuple[Any, ...]
+    is_renewed: bool
+    first: int
+
+    @property
+    def level(self) -> Level:
+        return self.format.level if isinstance(self.format, Swizzled) else self.format
+
+    def states(self, with_fill: bool) -> tuple[str, ...]:
+        levels = [level for level in self.level.levels() if not level.is_leaf]
+        if self.is_renewed:
+            return (EMPTY,)
+        found = (STORED, EMPTY) if any(x.has_gaps or x.merges for x in levels) else (STORED,)
+        if any(level.merges for level in levels):
+            found += (SAME,)
+        is_pattern = self.level.element_type is Bool and "val" not in dict(self.level.leaf.arrays)
+        return (*found, FILL) if with_fill and len(found) > 1 and not is_pattern else found
+
+    def body_shape(self, sizes: dict[Any, int]) -> tuple[int, ...]:
+        shape = [sizes[mode] for mode in self.modes]
+        if isinstance(self.format, Swizzled):
+            return tuple(shape[p - 1] for p in self.format.permutation)
+        return tuple(shape)
+
+    def value(self, k: int) -> Any:
+        type, level = self.level.element_type, self.level
+        if type is Bool:
+            return not level.fill.value
+        if type.is_float:
+            return float(PRIMES[self.first + k] * (-1) ** (k % 2))
+        return type.wrap(1 + k % 3) if type.is_integer else type.wrap((PRIMES[k], 1 + k % 3))
+
+    def tensor(self, shape: tuple[int, ...], states: Sequence[str], is_symbolic: bool) -> Any:
+        """Raises FinchError for what the format cannot store."""
+        if isinstance(self.level, ScalarLevel):
+            value = self.level.fill.value if self.is_renewed else self.value(0)
+            return Scalar(self.format, self.boxed(value) if is_symbolic else value)
+        cells, values = list(np.ndindex(shape)), []
+        for k, state in enumerate(states):
+            fresh = self.level.fill.value if state == FILL else self.value(k)
+            values.append(values[-1] if state == SAME and values else fresh)
+        kept = [k for k, s in enumerate(states) if s != EMPTY]
+        for k, state in enumerate(states):
+            if state == EMPTY:
+                values[k] = self.level.fill.value
+        coords = np.array([cells[k] for k in kept], np.int64).reshape(-1, len(shape)).T
+        numbers = np.array([values[k] for k in kept], self.level.element_type.dtype)
+        body = Tensor.from_coo(self.level, shape, list(coords), numbers)
+        if is_symbolic and self.level.element_type is Float64:
+            memory = body.memory
+            last = np.array([self.boxed(v) for v in memory.arrays[-1].tolist()], np.float64)
+            body = Tensor.over(
+                self.level, Memory(shape, [*memory.arrays[:-1], last], memory.counters), True
+            )
+        return SwizzledTensor.over(body, self.format) if isinstance(self.format, Swizzled) else body
+
+    def boxed(self, value: Any) -> Any:
+        if self.level.element_type is not Float64 or value == self.level.fill.value or not value:
+            return value
+        return symbols.boxed(symbols.atom("symbol", f"{self.name}_{value:g}", value))
+
+
+class Small:
+    """A kernel on all small operands: `rules` are compared on the residual evaluator, the first of them
+    on all engines."""
+
+    def __init__(self, event: KernelEvent, rules: Sequence[str] = ("all", "paper")):
+        assert event.meaning is not None
+        kernel = event.compiled
+        self.node, self.bound, self.functions = event.meaning()
+        self.kernels = {which: Kernel(kernel.source, kernel.formats, which) for which in rules}
+        self.formats, self.kernel = kernel.formats, self.kernels[rules[0]]
+        line = self.node.span.line if self.node.span else 1
+        self.covered = Covered(f"kernel at line {line}")
+        self.operands = self._operands(kernel, self.node.program)
+        of_symbols = [
+            o.name for o in self.operands if not o.is_renewed and o.level.element_type is Float64
+        ]
+        self.is_symbolic, self.covered.values = bool(of_symbols), ", ".join(of_symbols)
+        if not of_symbols:
+            self.covered.numbers = "no operand holds Float64"
+        self.keys = sorted({m for o in self.operands for m in o.modes}, key=str)
+
+    def _operands(self, kernel: Kernel, program: Node) -> list[Operand]:
+        named: dict[tuple[str, int], Any] = {}
+        same: dict[Any, Any] = {}
+
+        def root(x: Any) -> Any:
+            while x in same:
+                x = same[x]
+            return x
+
+        for access in walk(program):
+            if isinstance(access, Access) and isinstance(access.tensor, Variable):
+                for k, index in enumerate(access.indices):
+                    place = (access.tensor.name, k)
+                    if isinstance(index, Call) and len(index.args) == 1:  # by a protocol
+                        index = index.args[0] if index.op in PROTOCOLS else index
+                    if isinstance(index, Index):
+                        key = named.setdefault(place, index.name)
+                        if root(key) != root(index.name):
+                            same[root(key)] = root(index.name)
+        found: list[Operand] = []
+        for name, bound in zip(kernel.tensors, kernel.bounds, strict=False):
+            modes = [(name, k) for k in range(bound.level.order)]
+            keys = tuple(root(named[m]) if m in named else f"{m[0]}.{m[1] + 1}" for m in modes)
+            is_renewed = bound.name in kernel.signature.renewed
+            found.append(Operand(name, self.formats[name], keys, is_renewed, 27 * (len(found) % 8)))
+        return found
+
+    def distinct(self) -> tuple[str, ...]:
+        """The sets of rules that leave another residual than the first; of those that leave the same only
+        one is run."""
+        texts = {which: printed(kernel.residual) for which, kernel in self.kernels.items()}
+        first = next(iter(texts.values()))
+        kept = {text: which for which, text in reversed(texts.items())}
+        self.kernels = {which: self.kernels[which] for which in reversed(kept.values())}
+        return tuple(which for which, text in texts.items() if text != first)
+
+    # ------------------------------------------------------------------------------------ patterns
+
+    def sizes(self, largest: int) -> Iterator[tuple[dict[Any, int], tuple[Any, ...]]]:
+        """Sizes of modes, with the numbers the kernel takes, the least first."""
+        types: list[Type] = [self.formats[n] for n in self.kernel.numbers]  # type: ignore[misc]
+        choices = [
+            [False, True] if t is Bool else [2.5] if t.is_float else range(largest + 1)
+            for t in types
+        ]
+        every = itertools.product(range(largest + 1), repeat=len(self.keys))
+        for each in sorted(every, key=lambda s: (max(s, default=0), sum(s))):
+            for numbers in itertools.product(*choices):
+                yield dict(zip(self.keys, each, strict=True)), numbers
+
+    def run(self, largest: int, seconds: float, seed: int = 0) -> Covered:
+        """Run every pattern up to a size, or as many as there is time for; of a size that is not run
+        whole those are drawn by chance."""
+        end, draw, found = time.monotonic() + seconds, random.Random(seed), self.covered
+        found.whole = largest
+        for with_fill in (False, True):
+            for sizes, numbers in self.sizes(largest):
+                states = [o.states(with_fill) for o in self.operands]
+                cells = [math.prod(o.body_shape(sizes)) for o in self.operands]
+                places = [s for s, n in zip(states, cells, strict=True) for _ in range(n)]
+                total = math.prod(map(len, places))
+                plain = math.prod(len([s for s in each if s != FILL]) for each in places)
+                wanted = total - plain if with_fill else total
+                found.of += wanted
+                size = max(sizes.values(), default=largest)
+                if time.monotonic() > end or not wanted:
+                    if wanted and not with_fill:
+                        found.whole = min(found.whole, size - 1)
+                    continue
+                done = 0
+                step = draw.randrange(total) | 1
+                while math.gcd(step, total) != 1:
+                    step += 2
+                for k in range(total):
+                    rest, chosen = (k * step) % total, []
+                    for each in places:
+                        rest, at = divmod(rest, len(each))
+                        chosen.append(each[at])
+                    if with_fill and FILL not in chosen:
+                        continue
+                    if time.monotonic() > end:
+                        break
+                    self.pattern(sizes, numbers, cells, chosen)
+                    done += 1
+                found.patterns += done
+                if done < wanted and not with_fill:
+                    found.whole = min(found.whole, size - 1)
+        return found
+
+    def pattern(
+        self, sizes: dict[Any, int], numbers: tuple[Any, ...], cells: list[int], states: list[str]
+    ) -> None:
+        def tensors(is_symbolic: bool) -> dict[str, Any]:
+            own = iter(states)
+            made = {}
+            for operand, count in zip(self.operands, cells, strict=True):
+                chosen = list(itertools.islice(own, count))
+                made[operand.name] = operand.tensor(operand.body_shape(sizes), chosen, is_symbolic)
+            return made
+
+        try:
+            plain = tensors(False)
+            given = tensors(True) if self.is_symbolic else plain
+        except FinchError:
+            self.covered.refused += 1
+            return
+        draw = random.Random(1)
+        count = len(symbols._by_atom)
+        kinds = [(-2.0, -1.0, 0.0, 1.0, 2.0), tuple(draw.uniform(-3, 3) for _ in range(50))]
+        points: list[dict[int, float]] = [{}]
+        for k in range(POINTS if self.is_symbolic else 0):
+            points.append({a: draw.choice(kinds[k % 2]) for a in range(count)
+                           if symbols._by_atom[a][0] == "symbol"})  # fmt: skip
+        stack: list[tuple[bool, ...]] = [()]
+        for _ in range(CASES):
+            if not stack:
+                break
+            path = symbols.Path(points, stack.pop())
+            try:
+                self._case(given, plain, numbers, path)
+            except symbols.Unsupported as reason:
+                self.is_symbolic, self.covered.numbers = False, str(reason)
+                return self.pattern(sizes, numbers, cells, states)
+            self.covered.cases += 1
+            stack += path.others
+        return None
+
+    # --------------------------------------------------------------------------------------- cases
+
+    def _case(
+        self, given: dict[str, Any], plain: dict[str, Any], numbers: Any, path: symbols.Path
+    ) -> None:
+        is_first = not path.given
+        outcomes = {"denote": self._denoted(given, numbers, path)}
+        outcomes["interpret"] = self._run("interpret", self.kernel, given, numbers, path)
+        for which, kernel in self.kernels.items():
+            outcomes[f"residual, {which}"] = self._run("residual", kernel, given, numbers, path)
+        if is_first:
+            outcomes["native"] = self._run("native", self.kernel, plain, numbers, path)
+        others = [o for n, o in outcomes.items() if n != "denote"]
+        if all(o == "access order" for o in others):
+            return
+        meant, stored = outcomes.pop("denote"), outcomes["interpret"]
+        if isinstance(meant, dict) and isinstance(stored, dict):
+            meant = meant | {key: x for key, x in stored.items() if isinstance(key, tuple)}
+        for name, outcome in outcomes.items():
+            self._compare(name, meant, outcome, given, path)
+
+    def _denoted(self, given: dict[str, Any], numbers: Any, path: symbols.Path) -> Any:
+        bindings = self.bound | given | dict(zip(self.kernel.numbers, numbers, strict=True))
+        semantics = symbols.symbolic_denotation(path) if self.is_symbolic else None
+        try:
+            return denote(self.node.program, bindings, self.functions, semantics)
+        except FinchError as error:
+            return error.kind
+
+    def _run(
+        self, engine: str, kernel: Kernel, given: dict[str, Any], numbers: Any, path: symbols.Path
+    ) -> Any:
+        host = symbols.SymbolicHost(path) if engine != "native" else None
+        tensors = [given[name] for name in kernel.tensors]
+        if engine == "native":
+            tensors = [t.copy() for t in tensors]
+        try:
+            arguments = [describe(tensor) for tensor in tensors]
+            made, _ = kernel.run(engine, arguments, list(numbers), None, host)  # type: ignore
+        except FinchError as error:
+            return error.kind
+        except (symbols.Unsupported, KeyboardInterrupt):
+            raise
+        except Exception as crash:  # what the user must never see
+            return crash
+        found = {}
+        for argument, memory in made:
+            at = [k for k, a in enumerate(arguments) if a is argument]
+            if not at:  # a workspace
+                continue
+            name, value = kernel.tensors[at[0]], argument[0]
+            if isinstance(value, Scalar):
+                value = value.format.value_of(memory.counters) if memory else value.value
+            elif memory is not None and isinstance(value, SwizzledTensor):
+                body = Tensor.over(value.body.format, memory, True)
+                value = SwizzledTensor.over(body, value.format)
+            elif memory is not None:
+                value = Tensor.over(value.format, memory, True)
+            found[name] = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
+            if hasattr(value, "entries"):
+                found[name, "places"] = value.entries()[0]
+        return found
+
+    def _compare(
+        self, name: str, meant: Any, found: Any, given: dict[str, Any], path: symbols.Path
+    ) -> None:
+        if not isinstance(meant, dict) or not isinstance(found, dict):
+            if not isinstance(meant, str) or not isinstance(found, str) or meant != found:
+                self._tell(name, "", meant, found, given)
+            elif name == "interpret":
+                self.covered.refused += 1
+            return
+        for tensor, array in found.items():
+            expected = np.asarray(meant[tensor])
+            if expected.shape != array.shape:
+                self._tell(name, tensor, expected.shape, array.shape, given)
+                continue
+            for a, b in zip(expected.ravel().tolist(), array.ravel().tolist(), strict=True):
+                if name == "native" and symbols.is_symbolic(a):
+                    a = symbols.value_at(symbols.lifted(a))
+                if isinstance(a, float) and isinstance(b, float):
+                    near = math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+                    differ = False if near else path.differ(a, b)
+                else:
+                    differ = a != b
+                if differ is None:
+                    self.covered.unproven += 1
+                elif differ is not False:
+                    self._tell(name, tensor, symbols.written(a), symbols.written(b), given)
+                    break
+
+    def _tell(self, name: str, tensor: Any, a: Any, b: Any, given: dict[str, Any]) -> None:
+        shown = "; ".join(
+            f"{n} = {t.to_numpy().shape}{[symbols.written(v) for v in t.to_numpy().ravel().tolist()]}"
+            for n, t in given.items()
+        )
+        self.covered.wrong.append(f"  {name}: {tensor} is {b}, the denotation has {a}, of {shown}")
+
+
+def kernels(
+    text: str,
+    name: str = "<input>",
+    args: Sequence[str] = (),
+    rules: Sequence[str] = ("all", "paper"),
+) -> list[Small]:
+    """The kernels that a script runs, for these sets of rules. Raises FinchError."""
+    made: list[Small] = []
+
+    class Found(Observer):
+        def kernel(self, event: KernelEvent) -> None:
+            made.append(Small(event, rules))
+
+    Session("native", "all", lambda _: None, args, Found()).run(text, name)
+    return made
+
+
+def exhaustive(
+    text: str, name: str, largest: int, seconds: float = 60.0, args: Sequence[str] = ()
+) -> list[Covered]:
+    """Run each kernel of a script on all operands up to a size, within the time; gives what was run of
+    each. Raises FinchError for a script that is wrong."""
+    found = kernels(text, name, args)
+    end, done = time.monotonic() + seconds, []
+    for k, small in enumerate(found):
+        done.append(small.run(largest, (end - time.monotonic()) / (len(found) - k)))
+    return done

@@ -1,0 +1,352 @@
+"""Symbols for values: terms stand in Float64 arrays as NaNs that carry their number, so that levels, rules
+and storage move them as they move numbers; only operations know them.
+
+A term is a polynomial over atoms with rational coefficients: sums and products are associative,
+commutative and distribute, constants are exact, and powers of an atom may be negative. An atom is a
+symbol, which stands for any finite real number; `min` or `max` of a set of terms (associative,
+commutative, idempotent); the inverse of a sum; or another operation on terms, of which nothing is known.
+Two terms that are the same so are equal over the reals wherever no divisor is 0: of floats, up to the
+order of operations and their rounding. A comparison of terms is decided by the `Path`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from finchlang.denote.denotation import Denotation
+from finchlang.denote.operators import MEANINGS
+from finchlang.denote.values import Number
+from finchlang.host import evaluate, ir
+from finchlang.host.execute import ExecutingHost
+from finchlang.operation import Operation
+from finchlang.syntax import Call, Node, Script, Variable
+from finchlang.types import Bool, Float64
+
+#: atoms with their powers, and such products with their factors: a term
+Monomial = tuple[tuple[int, int], ...]
+Term = tuple[tuple[Monomial, Any], ...]
+_TAG, _BITS = 0x7FFC << 48, 0xFFFC << 48
+_terms: dict[Term, int] = {}
+_by_number: list[Term] = []
+_atoms: dict[tuple[Any, ...], int] = {}
+_by_atom: list[tuple[Any, ...]] = []
+#: what a comparison asks of the sign of a difference
+SIGNS = {
+    **{"lt": {-1}, "le": {-1, 0}, "gt": {1}, "ge": {0, 1}, "eq": {0}, "ne": {-1, 1}},
+}
+#: the operators of the denotation as operations
+_NAMES = {
+    **{("+", 2): "add", ("-", 2): "sub", ("-", 1): "neg", ("*", 2): "mul", ("/", 2): "fdiv"},
+    **{("<", 2): "lt", ("<=", 2): "le", (">", 2): "gt", (">=", 2): "ge", ("^", 2): "fpow"},
+    **{("==", 2): "eq", ("!=", 2): "ne", ("%", 2): "fmod"},
+}
+_UNKNOWN = frozenset(
+    ("abs", "floor", "ceil", "trunc", "round", "sqrt", "exp", "log", "log2", "log10", "sin", "cos")
+) | {"tan", "tanh", "fpow", "fmod", "hypot", "atan2", "expm1", "log1p"}
+
+
+class Unsupported(Exception):
+    """What is not done with symbols."""
+
+
+# ------------------------------------------------------------------------------------------ terms
+
+
+def atom(*what: Any) -> Term:
+    """The term that is one atom: ("symbol", name, a number to try it with) or (operation, *terms)."""
+    if what not in _atoms:
+        _atoms[what] = len(_by_atom)
+        _by_atom.append(what)
+    return ((((_atoms[what], 1),), 1),)
+
+
+def constant(value: Any) -> Term:
+    return (((), Fraction(value)),) if value else ()
+
+
+def _collected(parts: Iterable[tuple[Monomial, Any]]) -> Term:
+    found: dict[Monomial, Any] = {}
+    for monomial, factor in parts:
+        found[monomial] = found.get(monomial, 0) + factor
+    return tuple(sorted((m, c) for m, c in found.items() if c))
+
+
+def scaled(term: Term, factor: Any) -> Term:
+    return _collected((m, c * factor) for m, c in term)
+
+
+def difference(a: Term, b: Term) -> Term:
+    return _collected([*a, *((m, -c) for m, c in b)])
+
+
+def product(a: Term, b: Term) -> Term:
+    def joined(one: Monomial, other: Monomial) -> Monomial:
+        powers = dict(one)
+        for k, power in other:
+            powers[k] = powers.get(k, 0) + power
+        return tuple(sorted((k, p) for k, p in powers.items() if p))
+
+    return _collected((joined(m, n), c * d) for m, c in a for n, d in b)
+
+
+def inverse(term: Term) -> Term:
+    if len(term) == 1:
+        ((monomial, factor),) = term
+        return ((tuple((k, -p) for k, p in monomial), Fraction(1) / factor),)
+    return atom("inverse", term)
+
+
+def _extreme(name: str, a: Term, b: Term) -> Term:
+    """`min` or `max` of all that are in it."""
+    found: set[Term] = set()
+    for term in (a, b):
+        whole = _by_atom[term[0][0][0][0]] if len(term) == 1 and term[0][0] else ()
+        is_one = bool(whole) and whole[0] == name and term == atom(*whole)
+        found |= set(whole[1:]) if is_one else {term}
+    known = [t for t in found if not t or not t[0][0] and len(t) == 1]
+    if len(known) > 1:
+        value = (min if name == "min" else max)(t[0][1] if t else 0 for t in known)
+        found = found.difference(known) | {constant(value)}
+    return found.pop() if len(found) == 1 else atom(name, *sorted(found))
+
+
+def value_at(term: Term, point: dict[int, float] | None = None) -> float:
+    """The value of a term where atoms have these values, symbols the number to try them with if none."""
+
+    def of(k: int) -> float:
+        what = _by_atom[k]
+        if point and k in point:
+            return point[k]
+        if what[0] == "symbol":
+            return float(what[2])
+        values = [value_at(t, point) for t in what[1:]]
+        if what[0] == "inverse":
+            return 1 / values[0] if values[0] else math.inf
+        if what[0] in ("min", "max"):
+            return min(values) if what[0] == "min" else max(values)
+        return evaluate.apply(what[0], Float64, Float64, values)
+
+    total = 0.0
+    for monomial, factor in term:
+        part = float(factor)
+        for k, power in monomial:
+            base = of(k)
+            part *= base**power if base or power > 0 else math.inf
+        total += part
+    return total
+
+
+def written(value: Any) -> str:
+    """A value, or the term that stands for it, for people."""
+    if not is_symbolic(value):
+        return repr(value)
+
+    def name(k: int) -> str:
+        what = _by_atom[k]
+        return what[1] if what[0] == "symbol" else f"{what[0]}({', '.join(map(text, what[1:]))})"
+
+    def text(term: Term) -> str:
+        parts = []
+        for monomial, factor in term:
+            powers = [name(k) if p == 1 else f"{name(k)}^{p}" for k, p in monomial]
+            parts.append("*".join([str(factor)] * (factor != 1 or not powers) + powers))
+        return " + ".join(parts) or "0"
+
+    return text(lifted(value))
+
+
+# ----------------------------------------------------------------------------- terms among numbers
+
+
+def boxed(term: Term) -> float:
+    """The number that stands for a term; a constant for itself."""
+    if not term or (len(term) == 1 and not term[0][0]):
+        plain = float(term[0][1]) if term else 0.0
+        if not term or Fraction(plain) == term[0][1]:
+            return plain
+    if term not in _terms:
+        _terms[term] = len(_by_number)
+        _by_number.append(term)
+    return struct.unpack("<d", struct.pack("<Q", _TAG | (_terms[term] + 1)))[0]
+
+
+def is_symbolic(value: Any) -> bool:
+    return (
+        isinstance(value, float)
+        and value != value
+        and struct.unpack("<Q", struct.pack("<d", value))[0] & _BITS == _TAG
+        and struct.unpack("<Q", struct.pack("<d", value))[0] != _TAG
+    )
+
+
+def lifted(value: Any) -> Term:
+    """The term of a finite number."""
+    if is_symbolic(value):
+        return _by_number[(struct.unpack("<Q", struct.pack("<d", value))[0] ^ _TAG) - 1]
+    return constant(value if isinstance(value, Fraction) else Fraction(value))
+
+
+# --------------------------------------------------------------------------- cases of comparisons
+
+
+class Path:
+    """One case of the comparisons made: each asks whether the sign of a term is among some. One that
+    nothing before decides goes the way that the numbers to try go, or as `given` says, where numbers are
+    known for which it would; `others` are what to give for the ways not gone. `points` are those numbers:
+    a case is met if one of them is in it."""
+
+    def __init__(self, points: Sequence[dict[int, float]], given: Sequence[bool] = ()):
+        self.points, self.given = list(points), given
+        self.taken: list[bool] = []
+        self.others: list[tuple[bool, ...]] = []
+
+    def asks(self, term: Term, signs: set[int]) -> bool:
+        if not term or (len(term) == 1 and not term[0][0]):
+            return (bool(term) and (1 if term[0][1] > 0 else -1)) in signs
+        sides: tuple[list[dict[int, float]], list[dict[int, float]]] = ([], [])
+        for point in self.points:
+            value = value_at(term, point)
+            sign = 0 if abs(value) < 1e-9 else 1 if value > 0 else -1
+            sides[sign in signs].append(point)
+        if not sides[0] or not sides[1]:
+            return bool(sides[1])
+        at = len(self.taken)
+        answer = self.given[at] if at < len(self.given) else self.points[0] in sides[1]
+        if at >= len(self.given):
+            self.others.append((*self.taken, not answer))
+        self.taken.append(answer)
+        self.points = sides[answer]
+        return answer
+
+    def differ(self, a: Any, b: Any) -> dict[int, float] | None | bool:
+        """False if two values are the same; values of symbols for which they differ; None if they are
+        other terms, but none was found."""
+        if a == b or (a != a and b != b and not (is_symbolic(a) or is_symbolic(b))):
+            return False
+        if any(not is_symbolic(x) and not math.isfinite(x) for x in (a, b)):
+            return self.points[0]
+        one, other = lifted(a), lifted(b)
+        if one == other:
+            return False
+        for point in self.points:
+            x, y = value_at(one, point), value_at(other, point)
+            if not math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-9) and x == x and y == y:
+                return point
+        return None
+
+    def computed(self, name: str, args: Sequence[Any]) -> Any:
+        """An operation of the host on values of which some are terms."""
+        if any(a != a and not is_symbolic(a) for a in args):
+            return name == "ne" if name in SIGNS else math.nan
+        if any(not is_symbolic(a) and isinstance(a, float) and math.isinf(a) for a in args):
+            return self._with_infinity(name, args)
+        terms = [lifted(a) for a in args]
+        if name in SIGNS:
+            return self.asks(difference(*terms), SIGNS[name])
+        if name == "isnan":
+            return False
+        return boxed(_made(name, terms, args))
+
+    def _with_infinity(self, name: str, args: Sequence[Any]) -> Any:
+        if name not in (*SIGNS, "add", "sub", "min", "max", "mul", "fdiv"):
+            raise Unsupported(f"{name} of an infinity")
+        signed = name in ("mul", "fdiv")
+        plain = [
+            (self.sign(lifted(a)) if signed else 0.0) if is_symbolic(a) else float(a) for a in args
+        ]
+        found = evaluate.apply(name, Bool if name in SIGNS else Float64, Float64, plain)
+        if name in ("min", "max") and not math.isinf(found):
+            return next(a for a in args if is_symbolic(a))
+        return found
+
+    def sign(self, term: Term) -> float:
+        return 1.0 if self.asks(term, {1}) else 0.0 if self.asks(term, {0}) else -1.0
+
+
+def _made(name: str, terms: list[Term], args: Sequence[Any]) -> Term:
+    first, last = terms[0], terms[-1]
+    match name:
+        case "add":
+            return difference(first, scaled(last, -1))
+        case "sub":
+            return difference(first, last)
+        case "neg":
+            return scaled(first, -1)
+        case "mul":
+            return product(first, last)
+        case "fdiv" if last:
+            return product(first, inverse(last))
+        case "min" | "max":
+            return _extreme(name, first, last)
+        case "add_times":
+            return difference(first, scaled(product(terms[1], last), -1))
+        case "mul_times" | "div_times":
+            base = terms[1] if name == "mul_times" else inverse(terms[1])
+            for _ in range(int(args[2])):
+                first = product(first, base)
+            return first
+        case "fpow" if not is_symbolic(args[1]) and args[1] in range(1, 9):
+            return (
+                product(first, _made("fpow", terms, [args[0], args[1] - 1]))
+                if args[1] > 1
+                else first
+            )
+    if name in _UNKNOWN:
+        return atom(name, *terms)
+    raise Unsupported(f"{name} of a symbol")
+
+
+class SymbolicHost(ExecutingHost):
+    """The executing host on values of which some are terms."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.path = path
+
+    def compute(self, operation: ir.Op, args: list[Any]) -> Any:
+        if not any(map(is_symbolic, args)):
+            return super().compute(operation, args)
+        if operation.name == "cast" and operation.type is Float64:
+            return args[0]
+        return self.path.computed(operation.name, args)
+
+
+def symbolic_denotation(path: Path) -> Callable[..., Denotation]:
+    """The denotation on values of which some are terms."""
+
+    def meaning(key: tuple[str, int]) -> Callable[..., Any]:
+        def computed(*args: Any) -> Any:
+            if not any(map(is_symbolic, args)):
+                return MEANINGS[key](*args)
+            if key[0] in ("identity", "initwrite", "overwrite", "Float64"):
+                return np.float64(args[-1])
+            if key[0] == "sign":
+                return np.float64(path.sign(lifted(args[0])))
+            if key[0] == "inv":
+                return np.float64(path.computed("fdiv", [1.0, args[0]]))
+            found = path.computed(_NAMES.get(key, key[0]), [a.item() for a in args])
+            return np.bool_(found) if isinstance(found, bool) else np.float64(found)
+
+        return computed
+
+    class Symbolic(Denotation):
+        meanings = {key: meaning(key) for key in MEANINGS}
+
+        def apply(self, op: Node, args: list[Any], node: Node) -> Any:
+            held = [a.value.item() for a in args if isinstance(a, Number)]
+            if any(map(is_symbolic, held)):
+                if isinstance(op, Operation) and isinstance(op.body, Script):
+                    raise Unsupported(f"the statements of {op.name}")
+                if isinstance(op, Call) and op.op == Variable("choose") and len(held) == 2:
+                    z = op.args[0].value  # type: ignore[attr-defined]
+                    is_other = path.computed("eq", [held[0], float(z)])
+                    return Number(args[is_other].value)
+            return super().apply(op, args, node)
+
+    return Symbolic

@@ -1,0 +1,97 @@
+"""Small scope: a slice of the rule table on all patterns of operands, and that faults are found there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from finchlang.host.fold import add
+from finchlang.repl.__main__ import main
+from finchlang.rules import derived
+from finchlang.tensors.sorted_positions import Listed
+from finchlang.testing.exhaustive import exhaustive
+from tests.campaigns.small_scope import SETS, Meeting, run
+
+MATRIX = """
+A = Tensor(Dense(SparseList(Element(0.0))), 2, 2)
+x = Tensor(SparseList(Element(0.0)), 2)
+y = Tensor(Dense(Element(0.0)), 2)
+@finch begin
+    y .= 0
+    for j = _, i = _
+        y[i] += A[i, j] * x[j]
+    end
+end
+"""
+SPLIT = """
+x = Tensor(SparseList(Element(0.0)), 2)
+s = Scalar(0.0)
+@finch begin
+    s .= 0
+    for i = _
+        if x[i] > 0
+            s[] <<max>>= x[i]
+        end
+    end
+end
+"""
+
+
+@pytest.mark.parametrize(
+    "meeting",
+    [
+        Meeting(("stepper", "stepper"), "+", "sparse"),
+        Meeting(("stepper", "jumper"), "*", "scalar"),
+        Meeting(("band", "sequence"), "free", "sparse"),
+    ],
+    ids=lambda meeting: meeting.name,
+)
+def test_derived_rules_give_what_base_rules_give(meeting: Meeting) -> None:
+    small, changed = run(meeting, 2, 60)
+    assert set(changed) <= set(SETS[1:])
+    assert small.covered.patterns == small.covered.of > 0
+    assert not small.covered.wrong and not small.covered.numbers and not small.covered.unproven
+
+
+def test_all_patterns_of_a_matrix_are_counted() -> None:
+    (found,) = exhaustive(MATRIX, "matrix", 1, 60)
+    # the matrix is n x m, the vector m long: 1 pattern but for m = 1, of 2 states a place, then of 3
+    assert (found.patterns, found.of) == (14, 14)
+    assert not found.wrong and not found.numbers
+
+
+def test_a_comparison_of_values_splits_into_its_cases() -> None:
+    (found,) = exhaustive(SPLIT, "split", 2, 60)
+    assert found.cases > found.patterns == found.of and not found.wrong
+
+
+def test_a_fault_in_a_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def locate(self: Any, host: Any, q: Any, i: Any) -> Any:
+        return host.search(self.idx, q, self.stop, i)  # not i - 1
+
+    monkeypatch.setenv("FINCH_CACHE_DIR", "")
+    monkeypatch.setattr(Listed, "locate", locate)
+    found = run(Meeting(("stepper", "jumper"), "*", "scalar"), 2, 60)[0].covered
+    assert found.wrong
+
+
+def test_a_fault_in_a_derived_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = derived._over
+
+    def over(machine: Any, term: Any, state: Any, first: Any, last: Any, once: Any) -> None:
+        right(machine, term, state, add(first, 1), last, once)
+
+    monkeypatch.setenv("FINCH_CACHE_DIR", "")
+    monkeypatch.setattr(derived, "_over", over)
+    found = run(Meeting(("lookup", "stepper"), "*", "scalar"), 2, 60)[0].covered
+    assert found.wrong and not any("paper" in line for line in found.wrong)
+
+
+def test_the_command_says_what_it_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "matrix.finch"
+    file.write_text(MATRIX)
+    assert main(["diff", str(file), "--exhaustive", "1"]) == 0
+    said = "kernel at line 5: 14 of 14 patterns, 14 cases, 0 refused alike, all values of A, x\n"
+    assert capsys.readouterr().out == said
