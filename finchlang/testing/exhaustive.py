@@ -44,8 +44,8 @@ POINTS, CASES = 40, 64
 class Covered:
     """What was run of a kernel: patterns of how many, in how many cases; `whole` is the size up to which
     there was time for all patterns without stored fills, `values` names what had symbols; `wrong` are
-    differences, each with what shows it; `unproven` values are other terms, equal wherever they were tried. `numbers`
-    says why there were no symbols, if there were none."""
+    differences, each with what shows it; `unproven` values are other terms, equal wherever they were
+    tried; `numbers` says why there were no symbols, if there were none."""
 
     kernel: str
     patterns: int = 0
