@@ -49,7 +49,7 @@ def test_kernel_expressions_survive_printing(expression):
     assert parse_kernel(f"s[] = {pretty(expression)}").value == expression
 
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").rglob("*.finch"))
+PROGRAMS = sorted((Path(__file__).parents[1] / "programs").rglob("*.finch"))
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
