@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels import kernel
 from level_kernels import run
 
 from finchlang.host.print import text as listing
 from finchlang.run.kernel import Kernel
 from finchlang.tensors.formats import construct
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.testing.compare import compare, ways_of
 from finchlang.text.parse import parse_kernel
 
 TABLES = pytest.mark.parametrize("which", ["all", "paper"])
@@ -22,14 +20,6 @@ TABLES = pytest.mark.parametrize("which", ["all", "paper"])
 
 def scalar(fill: Any, kind: str = "ShortCircuitScalar") -> Scalar:
     return Scalar(construct(kind, (), (fill,)))  # type: ignore[arg-type]
-
-
-def agree(text: str, which: str = "all") -> dict[str, Any]:
-    """Run a script under the four semantics; what it leaves."""
-    found = compare(text, ways=ways_of(rules=which))
-    assert found.agrees, found.report
-    assert not found.errors
-    return found.results["native"]
 
 
 def steps(
@@ -201,53 +191,6 @@ def test_results_are_those_of_plain_scalars(
             assert ran["p"] == plain["p"] and ran["n"] == 12
 
 
-@TABLES
-@pytest.mark.parametrize("place", [0, 3, 7])
-def test_four_semantics(place: int, which: str) -> None:
-    entries = ["1"] * 7
-    if place:
-        entries[place - 1] = "0"
-    text = f"""
-    x = [{", ".join(entries)}]
-    A = Tensor(SparseList(Element(1)), x)
-    B = Tensor(SparseByteMap(Element(0)), x)
-    p = ShortCircuitScalar{{1}}()
-    q = SparseShortCircuitScalar{{false}}()
-    r = ShortCircuitScalar(0, 0)
-    s = Scalar(0)
-    y = Tensor(Dense(Element(0)), 7)
-    @finch begin
-        p .= 1
-        q .= false
-        y .= 0
-        for j = _
-            p[] *= A[j] * x[j]
-            q[] |= B[j] == 0
-            if x[j] < 1
-                r[] <<choose(0)>>= j
-            end
-            y[j] = j * B[j]
-        end
-        s .= 0
-        for j = _
-            s[] += B[gallop(j)] * A[j]
-        end
-    end
-    """
-    found = agree(text, which)
-    assert (found["p"].value, found["q"].value) == (int(not place), bool(place))
-    assert found["r"].value == place and found["s"].value == 7 - bool(place)
-    assert found["y"].to_numpy().tolist() == [j if j != place else 0 for j in range(1, 8)]
-
-
-GRAPH = """
-AT = Tensor(Dense(SparseList(Pattern())), [false true false; true false true; true true false])
-F = Tensor(SparseByteMap(Pattern()), [false, true, true])
-V = [false, true, true]
-P = [0, 0, 0]
-_F = Tensor(SparseByteMap(Pattern()), 3)
-p = ShortCircuitScalar{0}()
-"""
 PULL = """_F .= false
 for k = _
     if !V[k]
@@ -263,13 +206,6 @@ for k = _
         end
     end
 end"""
-
-
-@TABLES
-def test_the_pull_step_of_figure_24(which: str) -> None:
-    found = agree(GRAPH + kernel(PULL), which)
-    assert list(found["P"]) == [2, 0, 0]
-    assert found["_F"].to_numpy().tolist() == [True, False, False]
 
 
 @TABLES
@@ -297,40 +233,3 @@ def test_the_pull_step_looks_at_neighbours_up_to_the_first_in_the_frontier(which
     assert totals[2] - totals[1] == totals[1] - totals[0]
     plain, _ = steps(PULL, {**values, "p": Scalar(0)}, f"{which}-Break")
     assert plain - totals[2] > 3 * (n - 15)
-
-
-@TABLES
-def test_empty_and_single(which: str) -> None:
-    text = "p .= 1\nfor j = _\np[] *= A[j]\nend"
-    for array in (np.ones(0), np.zeros(1), np.ones(1)):
-        for given in (array, Tensor.from_numpy(array, "SparseList(Element(1.0))")):
-            _, ran = steps(text, {"A": given, "p": scalar(1.0)}, which)
-            assert ran["p"] == np.prod(array)
-
-
-def test_a_narrow_scalar_is_decided_by_its_own_values_only() -> None:
-    """The annihilator of the wider type an operator works on need not fit the scalar."""
-    text = """
-    p = ShortCircuitScalar{100, Int8}()
-    x = [5, -128, -3]
-    @finch for j = _
-        p[] <<min>>= x[j]
-    end
-    """
-    assert agree(text)["p"].value == -128
-
-
-def test_a_scalar_declared_in_the_loop_ends_the_inner_loop_only() -> None:
-    text = """
-    A = [1 0 2; 0 3 4; 5 6 0]
-    p = ShortCircuitScalar{1}()
-    y = [9, 9, 9]
-    @finch for j = _
-        p .= 1
-        for i = _
-            p[] *= A[i, j]
-        end
-        y[j] = p[]
-    end
-    """
-    assert list(agree(text)["y"]) == [0, 0, 0]

@@ -127,7 +127,7 @@ def expected(text: str) -> Expected:
         raise ValueError("no such engine")
     for claim in found.steps:
         unknown = {name for name, _, _ in _COUNT.findall(claim)} - NAMES
-        if unknown or not re.fullmatch(r"[\d\s.+*()<>=-]+", _COUNT.sub("", claim)):
+        if unknown or not re.fullmatch(r"[\d\s.+*()<>=!-]+", _COUNT.sub("", claim)):
             raise ValueError(f"not understood: steps: {claim}")
     if not (found.values or found.lines or found.error or found.stores or found.steps):
         raise ValueError("the program says nothing of what it should do")
