@@ -1,8 +1,12 @@
-"""Passes over residual programs: what each one changes, and that none changes what programs mean."""
+"""The contract of passes over residual programs: alone and together they change nothing that programs make,
+in all of tests/programs and where they have most to do; and what each one is for is changed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import host_programs as programs
@@ -10,24 +14,31 @@ import numpy as np
 import pytest
 from hosts import Program, Sample
 from level_kernels import tensor
+from test_programs import PROGRAMS as ALL
+from test_programs import check_program, expected
 
-from finchlang.host.execute import run_residual
+from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.fold import ZERO, const, op
 from finchlang.host.ir import Expr, For, Grow, If, Residual, Store
 from finchlang.host.passes import lanes
 from finchlang.host.passes.appends import make_room
 from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
-from finchlang.host.passes.pipeline import PASSES, transform
+from finchlang.host.passes.pipeline import EARLY, PASSES, Pass, transform
+from finchlang.host.passes.privatisation import privatise, sums
 from finchlang.host.passes.scalar_expansion import expand_scalars
+from finchlang.host.passes.undo_log import undo, with_undo_log
 from finchlang.host.print import text
 from finchlang.host.verify import check
 from finchlang.host.walk import walk
 from finchlang.run.kernel import Kernel
+from finchlang.session import Session
+from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64
 
+PATHS = [p for p in ALL if "residual" in expected(p.read_text("utf-8")).engines]
 VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
 BLOCKS = "Dense(SparseBlockList(Element(0.0)))"
 BY_ROW = "y .= 0; for i=_, j=_ y[i] += A[j, i] * x[j] end"
@@ -133,7 +144,6 @@ def data(case: int) -> dict[str, np.ndarray]:
 PROGRAMS: dict[str, dict[str, Any]] = {
     "rows": {"program": BY_ROW, "A": ROWS},
     "rows in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": ROWS},
-    "products": {"program": "y .= 1; for i=_, j=_ y[i] *= A[j, i] * x[j] end", "A": ROWS},
     "blocks": {"program": BY_ROW, "A": BLOCKS},
     "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
     "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
@@ -155,32 +165,134 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     },
     "coordinates": {"program": BY_ROW, "A": "SparseCOO{2}(Element(0.0))"},
 }
-CHOICES = [c for n in range(1, len(PASSES) + 1) for c in combinations(PASSES, n)]
+#: what is at places that depend on data, and products, of integers
+INTEGERS: dict[str, dict[str, Any]] = {
+    "counts": {"program": "y .= 0; for i=_ y[k[i]] += 1 end"},
+    "counts of what is there": {"program": "for i=_ y[k[i]] += i end"},
+    "counts under a condition": {"program": "for i=_ if k[i] > 2 y[k[i]] += 1 end end"},
+    "counts beside a fill": {
+        "program": "z .= 7; for i=_ if k[i] > 1 z[i] += 1 end; y[k[i]] += 1 end",
+        "z": "Dense(Element(0))",
+    },
+    "products": {
+        "program": "for i=_, j=_ y[i] *= A[j, i] end",
+        "A": "Dense(SparseBlockList(Element(1)))",
+    },
+    "few entries": {
+        "program": "for i=_ y[k[i]] += s[i] end",
+        "s": "SparseList(Element(0))",
+    },
+}
 
 
-@pytest.mark.parametrize("passes", CHOICES, ids=lambda c: "+".join(p.__name__ for p in c))
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_passes_alone_and_composed_change_no_result(
-    name: str, passes: tuple, monkeypatch: pytest.MonkeyPatch
+def undone(residual: Residual, arrays: Sequence[np.ndarray], inputs: Sequence[Any]) -> None:
+    """The undo log puts back what was there, whatever comes of the program."""
+    logging, undo_log = with_undo_log(transform(residual, EARLY))
+    for change in (lambda r: r, privatise) if undo_log.logs else ():
+        given, numbers = [array.copy() for array in arrays], [*inputs, 1]
+        for log in undo_log.logs:
+            size = len(given[log.array])
+            given += np.zeros(size, np.uint8), np.zeros(size + 1, np.int64)
+            given.append(np.zeros(size, given[log.array].dtype))
+            numbers += [size] * (log.size is not None)
+        with suppress(FinchError):
+            run_residual(change(logging), given, numbers, ExecutingHost())
+        for log in undo_log.logs:
+            undo(given[log.array], given[log.at], given[log.was])
+            np.testing.assert_array_equal(given[log.array], arrays[log.array])
+
+
+class Changed:
+    """The residuals that are run from now on are changed by `passes`; `by` are the passes that change
+    any of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(lanes, "PATIENCE", 0)  # rows are padded from the second length on
+        monkeypatch.setattr("finchlang.run.kernel.run_residual", self.run)
+        self.passes: tuple[Pass, ...] = ()
+        self.by: set[Pass] = set()
+
+    def run(self, residual: Residual, arrays: Any, inputs: Any) -> Any:
+        if not self.passes:
+            undone(residual, arrays, inputs)
+            body = residual.body
+            self.by |= {p for p in PASSES if transform(residual, [p]).body != body}
+        return run_residual(transform(residual, self.passes), arrays, inputs)
+
+    def selections(self) -> list[tuple[Pass, ...]]:
+        """Of those that change something, each selection in their order, and all passes."""
+        own = [p for p in PASSES if p in self.by]
+        return [PASSES, *(c for n in range(1, len(own) + 1) for c in combinations(own, n))]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_program_does_what_it_says_after_passes(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(lanes, "PATIENCE", 0)  # rows are padded from the second length on
-    program = PROGRAMS[name]
-    formats = {"y": VECTOR, "x": VECTOR, **{k: f for k, f in program.items() if k != "program"}}
-    kernels = [kernel(program["program"], **formats) for _ in range(2)]
-    for made, chosen in zip(kernels, ((), passes), strict=True):
-        made.__dict__["residual"] = transform(made.residual, chosen)
+    """After each of those that change one of its kernels, and after all."""
+    changed = Changed(monkeypatch)
+    check_program(path, "residual", tmp_path)
+    for passes in [PASSES, *((p,) for p in PASSES if p in changed.by)] if changed.by else ():
+        changed.passes = passes
+        check_program(path, "residual", tmp_path)
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *INTEGERS])
+def test_passes_change_nothing_where_they_have_most_to_do(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, changed = {**PROGRAMS, **INTEGERS}[name], Changed(monkeypatch)
+    vector = VECTOR if name in PROGRAMS else "Dense(Element(0))"
+    formats = {"y": vector, "x": VECTOR, "k": "Dense(Element(0))"}
+    formats |= {k: f for k, f in program.items() if k != "program"}
+    made = kernel(program["program"], **formats)
+
+    def result(case: int, passes: tuple[Pass, ...]) -> list[np.ndarray]:
+        changed.passes, given = passes, data(case)
+        size = max(given["A"].shape[1], 1)
+        given |= {"k": np.arange(len(given["x"])) % 3 % size + 1, "z": given["x"]}
+        tensors = {k: tensor(given[k], f) for k, f in formats.items() if k != "y"}
+        tensors["y"] = tensor(np.arange(1.0, size + 1), formats["y"])
+        if "A" in formats and given["A"].shape[1] == 0:
+            tensors["y"] = Tensor(formats["y"], 0)
+        made.run_residual([tensors[n] for n in made.tensors], [])
+        return [tensors[n].to_numpy() for n in made.tensors]
+
     for case in range(6):
-        found = []
-        for made in kernels:
-            given = data(case)
-            size = max(given["A"].shape[1], 1)
-            tensors = {k: tensor(given[k], f) for k, f in formats.items() if k != "y"}
-            tensors["y"] = tensor(np.arange(1.0, size + 1), formats["y"])
-            if "A" in formats and given["A"].shape[1] == 0:
-                tensors["y"] = Tensor(formats["y"], 0)
-            made.run_residual([tensors[n] for n in made.tensors], [])
-            found.append(tensors["y"].to_numpy())
-        np.testing.assert_array_equal(*found)
+        wanted = result(case, ())
+        assert changed.by
+        for passes in changed.selections():
+            for found, own in zip(result(case, passes), wanted, strict=True):
+                np.testing.assert_array_equal(found, own)
+
+
+def test_what_is_privatised() -> None:
+    integers, floats = "Dense(Element(0))", "Dense(Element(0.0))"
+    matrix = "Dense(Dense(Element(0)))"
+
+    def count(text: str, **formats: str) -> int:
+        residual = kernel(text, **formats).residual
+        found = [sums(statement) for statement in residual.body.statements]
+        return sum(len(loops) for tables in found for loops in tables.values())
+
+    counting = "y .= 0; for i=_ y[x[i]] += 1 end"
+    assert count(counting, y=integers, x=integers) == 1
+    assert count("for i=_ y[x[i]] -= i end", y=integers, x=integers) == 0
+    assert count("for i=_ y[x[i]] <<max>>= i end", y=integers, x=integers) == 0
+    assert count(counting, y=floats, x=integers) == 0  # the order of a sum decides its rounding
+    assert count("y .= 0; for i=_ y[i] += x[i] end", y=integers, x=integers) == 0
+    assert count("y .= 0; for i=_, j=_ y[i] += A[j, i] end", y=integers, A=matrix) == 0
+
+
+@pytest.mark.parametrize("length", [6, 7, 8, 9, 10])
+def test_a_place_that_there_is_not(length: int) -> None:
+    """Each of the steps that are taken together says what is wrong with its own place."""
+    session, x = Session(), np.ones(10, np.int64)
+    x[length - 1] = 17
+    session["x"], session["y"] = x, np.arange(16)
+    with pytest.raises(FinchError, match="17") as caught:
+        session.run("@finch for i=_; y[x[i]] += 1 end")
+    assert caught.value.kind == "bounds"
 
 
 def test_passes_leave_other_programs_as_they_are() -> None:
