@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from level_kernels import run, tensor
 
-from finchlang.normalize import Context, Normalized, normalize, stages
+from finchlang.normalize import Context, stages
 from finchlang.run.kernel import Kernel
 from finchlang.script.tensors import copy_of
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
 
@@ -70,10 +70,6 @@ FIGURE_5: dict[str, tuple[str, dict[str, str]]] = {
 
 def formats(names: dict[str, str]) -> dict[str, Level]:
     return {n: parse_format(f) for n, f in names.items()}
-
-
-def normal(text: str, **names: str) -> Normalized:
-    return normalize(parse_kernel(text), formats(names))  # type: ignore[arg-type]
 
 
 def arrays(names: dict[str, str], seed: int = 0) -> dict[str, Tensor]:
@@ -198,49 +194,6 @@ def test_packed_halves_are_written_where_they_are(half: str) -> None:
     with pytest.raises(FinchError) as error:
         run(f"C .= 0\nfor k=_, i=_, j=_\n{update}\nend", given)
     assert error.value.kind == "access order"
-
-
-# ------------------------------------------------------------------------------- phases
-
-PHASES = [
-    # two statements of one phase, each in order for itself
-    ("for j=_, i=_\nC[i, j] = A[i, j]\nend\nfor j=_, i=_\nC[i, j] += B[i, j]\nend", 2),
-    # the same within a column
-    ("for j=_\nfor i=_\nC[i, j] = A[i, j]\nend\nfor i=_\nC[i, j] += B[i, j]\nend\nend", 1),
-    # a let and a sieve between the loops, another statement beside
-    (
-        "for j=_\nlet d = j + 1\nif j > 1\nfor k=_, i=_\nC[i, j] += d * A[i, k] * B[k, j]\n"
-        "end\nend\nend\nend",
-        1,
-    ),
-    (
-        "for j=_\ns .= 0\nfor i=_\ns[] += A[i, j]\nend\nfor k=_, i=_\nC[i, j] += A[i, k] * s[]\nend\nend",
-        1,
-    ),
-    # an index that follows another by a constant
-    ("for j=1:3, k=_, i=_\nC[i, ~(j + 1)] += A[i, k] * B[k, ~j]\nend", 2),
-    # a row, a diagonal, places that are read
-    ("for k=_, i=_\nC[2, i] += A[i, k]\nend", 2),
-    ("for k=_, i=_\nC[i, i] += A[i, k]\nend", 2),
-    ("for j=_, i=_\nC[i, I[j]] += A[i, j]\nend", 2),
-    ("for j=_, i=_\nC[I[i], j] += A[i, j]\nend", 1),
-    ("for j=_, i=_\nC[~(5 - i), j] += A[i, j]\nend", 2),
-    ("for k=_, i=_, j=_\nC[i, j] <<choose(0)>>= A[i, k] * B[k, j]\nend", 2),
-]
-
-
-@pytest.mark.parametrize(("text", "modes"), PHASES)
-def test_phases(text: str, modes: int) -> None:
-    given: dict[str, Any] = dict(arrays({"C": CSC, "A": CSC, "B": CSC}))
-    given |= {"I": tensor(np.array([2, 4, 2, 1]), INTS), "s": Scalar(0.0)}
-    given = {name: value for name, value in given.items() if f"{name}[" in text}
-    text = f"@declare(C, 0, 1:4, 1:4)\n{text}"
-    result = normal(text, **{name: str(value.format) for name, value in given.items()})
-    assert [level.order for level in result.workspaces.values()] == [modes]
-    found = run(text, given)[0]["C"].to_numpy()
-    wanted = run(text, {**given, "C": tensor(np.zeros((4, 4)), DENSE)})[0]["C"].to_numpy()
-    assert found.any()
-    np.testing.assert_array_equal(found, wanted)
 
 
 def doubly_compressed(size: int) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,71 +28,6 @@ GIVEN = {
     "n": 5,
     "zero": 0,
 }
-VECTOR = "c .= 0; for k=_; c[k] = {}[k] end"
-MATRIX = "C .= 0; for j=_, i=_; C[i, j] = {}[i, j] end"
-
-#: kernel → kind of error, what its message and hint have
-REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "c .= 0; for k=_; c[k] = collapse(A, 1, 2)[k] * w[k] end": ("dimension", ("12", "5", "w")),
-    VECTOR.format("collapse(A, 1, 1)"): ("dimension", ("collapse",)),
-    VECTOR.format("collapse(A, 1, 3)"): ("dimension", ("3", "2")),
-    MATRIX.format("split(v, 1, 5)"): ("dimension", ("12", "5")),
-    MATRIX.format("split(v, 1, n)"): ("dimension", ("12", "5")),
-    MATRIX.format("split(v, 1, 0)"): ("dimension", ("0",)),
-    MATRIX.format("split(v, 1, zero)"): ("dimension", ("0", "1 or more")),
-    MATRIX.format("split(v, 1, 2.0)"): ("type", ("2.0",)),
-    MATRIX.format("split(v, 1, half)"): ("type", ("half", "Float64")),
-    MATRIX.format("reshape(v, minus, minus - 1)"): ("dimension", ("-3", "0 or more")),
-    MATRIX.format("reshape(v, -3, -4)"): ("dimension", ("-3",)),
-    MATRIX.format("reshape(v, nothing, 12)"): ("type", ("nothing",)),
-    MATRIX.format("broadcast(v, 1, minus)"): ("dimension", ("-3", "0 or more")),
-    MATRIX.format("broadcast(v, 1, -1)"): ("dimension", ("-1",)),
-    VECTOR.format("concat(1, S, S)"): ("dimension", ("2^62",)),
-    MATRIX.format("tril(A, half)"): ("type", ("half",)),
-    MATRIX.format("block(1, v, v)"): ("dimension", ("2", "1")),
-    VECTOR.format("repeat(v, 1, minus)"): ("dimension", ("-3",)),
-    VECTOR.format("tile(v, 1, -1)"): ("dimension", ("-1",)),
-    VECTOR.format("slice(v, 1, half:3)"): ("type", ("half",)),
-    VECTOR.format("reshape(A, 2, 6)"): ("dimension", ("reshape(A, 2, 6)", "1 index")),
-    MATRIX.format("reshape(v, -1, -1)"): ("dimension", ("-1",)),
-    MATRIX.format("reshape(v, 5, -1)"): ("dimension", ("12",)),
-    MATRIX.format("reshape(v, 3, 5)"): ("dimension", ("12",)),
-    MATRIX.format("concat(1, A, B)"): ("dimension", ("4", "3", "A", "B")),
-    MATRIX.format("concat(2, concat(1, A, B), concat(1, B, A))"): ("dimension", ("4", "3")),
-    MATRIX.format("concat(1, A, v)"): ("dimension", ("2", "1")),
-    VECTOR.format("slice(v, 1, 3:20)"): ("bounds", ("3", "20", "12")),
-    VECTOR.format("slice(v, 1, 1:0:3)"): ("dimension", ("step",)),
-    VECTOR.format("slice(v, 1, 1:9223372036854775807:3)"): ("dimension", ("2^62",)),
-    VECTOR.format("slice(v, 1, 3:0-huge:1)"): ("dimension", ("2^62",)),
-    VECTOR.format("slice(v, 2, 1:3)"): ("dimension", ("2", "1")),
-    VECTOR.format("collapse(broadcast(S, 1, 2), 1, 2)"): ("dimension", ("2^62",)),
-    VECTOR.format("splitt(v, 1, 5)"): ("unknown name", ("split",)),
-    "for k=_; flatten(tril(C))[k] = 1 end": ("type", ("cannot be assigned to",)),
-    "let T[i] = v[i]; for k=_; T[k] = 1 end end": ("type", ()),
-}
-
-
-def failing(text: str, engine: str, given: dict[str, Any]) -> FinchError:
-    session = Session(engine)
-    for name, value in given.items():
-        session[name] = value
-    with pytest.raises(FinchError) as caught:
-        session.run(f"@finch begin {text} end")
-    return caught.value
-
-
-@pytest.mark.parametrize("engine", ["interpret", "native"])
-@pytest.mark.parametrize("text", REFUSED)
-def test_refused(text: str, engine: str) -> None:
-    kind, parts = REFUSED[text]
-    c, C = np.ones(7), np.ones((2, 2))
-    error = failing(text, engine, GIVEN | {"c": c, "C": C})
-    assert error.kind == kind, error
-    said = f"{error.message} {error.hint}"
-    assert all(part in said for part in parts), said
-    assert error.span is not None
-    np.testing.assert_array_equal(c, np.ones(7))
-    np.testing.assert_array_equal(C, np.ones((2, 2)))
 
 
 def test_parts_are_chosen_in_conditions() -> None:
@@ -167,34 +101,6 @@ def test_arrays_of_numbers_without_bounds() -> None:
     assert np.array_equal(xp.todense(A[::huge]), a[:1])
     assert np.array_equal(xp.todense(A[:, ::-huge]), a[:, ::-huge])
     assert np.array_equal(xp.todense(xp.reshape(A, np.array([2, 6]))), a.reshape(2, 6))
-
-
-#: what is said of arguments in scripts, where a view is made
-REFUSED_VIEWS = {
-    "split(v, 1, 5, 2)": ("dimension", "12"),
-    "split(v, 1, true)": ("type", "Bool"),
-    "squeeze(A, 1)": ("dimension", "3"),
-    "vcat()": ("type", "a tensor"),
-    "concat(A, A)": ("type", "integer"),
-    "stack(A, A)": ("type", "integer"),
-    "roll(v, 1)": ("type", "an integer"),
-    "flatten(A, 1)": ("type", "no more"),
-    "block(1, v, v)": ("dimension", "2 dimensions"),
-    "slice(v, 1, 2)": ("type", "range"),
-    "concat(1, A, B)": ("dimension", "4 and 3 in dimension 2"),
-}
-
-
-@pytest.mark.parametrize("view", REFUSED_VIEWS)
-def test_views_are_refused_where_they_are_made(view: str) -> None:
-    session = Session()
-    for name in ("A", "B", "v"):
-        session[name] = GIVEN[name]
-    with pytest.raises(FinchError) as caught:
-        session.run(f"V = {view}; println(1)")
-    kind, said = REFUSED_VIEWS[view]
-    assert caught.value.kind == kind and said in caught.value.message
-    assert caught.value.span is not None and caught.value.span.column == 5
 
 
 #: written across the order, and the order that would do

@@ -11,137 +11,18 @@ import pytest
 from every_format import LEAVES, TEXTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernels import kernel, run_congruent, run_staged
+from kernels import kernel, run_congruent
 
 from finchlang import Session
-from finchlang.normalize import normalize
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.text.parse import parse_kernel
-from finchlang.text.print import pretty
 
 CSC, LIST, DENSE = (
     "Dense(SparseList(Element(0.0)))",
     "SparseList(Element(0.0))",
     "Dense(Element(0.0))",
 )
-FORMATS = {
-    **{"A": CSC, "B": CSC, "C": CSC, "M": "Dense(Dense(Element(0.0)))"},
-    **{"R": "Dense(RunList(Element(0.0)))", "S": "Dense(SparseByteMap(Element(0.0)))"},
-    **{"x": DENSE, "y": DENSE, "v": LIST, "s": "ShortCircuitScalar(false)"},
-    **{
-        "H": "SparseHash{2}(Element(0.0))",
-        "T": f"Dense({CSC})",
-        "L": "SparseList(SparseList(Element(0.0)))",
-    },
-}
-
-
-def normal(text: str) -> Any:
-    return normalize(
-        parse_kernel(f"begin {text} end"), {n: parse_format(f) for n, f in FORMATS.items()}
-    )
-
-
-ACROSS = [
-    "for i=_, j=_ y[i] += A[i, j] end",
-    "for i=_, j=_ y[i] += A[i, j] * x[j] end",
-    "for i=_, j=_ y[i] += H[i, j] end",
-    "for r=1:3, i=_, j=_ y[i] += A[i, j] end",
-    "C .= 0; for j=_, i=_ C[i, j] = A[i, j] + A[j, i] end",
-    "for i=_, j=_ y[i] += max(A[i, j], v[j] + 1) end",
-    "for i=_, j=_ y[i] += A[i, j] + B[j, i] end",
-    "for i=_, j=_ if A[i, j] > 0 y[i] += x[j] end end",
-    "for i=_, j=_ let t = A[i, j]; y[i] += t * t end end",
-    "for k=_, j=_, i=_ M[i, j] += B[i, k] * A[k, j] end",
-    "for k=_, j=_, i=_ M[i, j] += L[i, k] * A[k, j] end",
-    "for i=_, k=_, j=_ y[i] += T[i, j, k] end",
-]
-
-
-@pytest.mark.parametrize("text", ACROSS)
-def test_a_copy_is_made_once_before_the_loops(text: str) -> None:
-    found = normal(text)
-    assert len(found.workspaces) == 1
-    (note,) = found.notes
-    (name,) = {"A": "A", "H": "H", "T": "T"}.keys() & {note.message[1]}
-    assert note.message == f"`{name}` is read across its order: it goes through a transposed copy"
-    lines = pretty(found.program).splitlines()
-    declared = next(line for line in lines if f"@declare({name}_work" in line)
-    assert lines.index(declared) < min(k for k, line in enumerate(lines) if "for " in line)
-    reads = [line for line in lines if f"{name}_work[" in line and f"{name}_work[" not in line[:20]]
-    assert reads or f"if {name}_work[" in pretty(found.program)
-
-
-LEFT = {
-    "in order": "for j=_, i=_ y[i] += A[i, j] end",
-    "dense": "for i=_, j=_ y[i] += M[i, j] end",
-    "has a place for each": "for i=_, j=_ y[i] += S[i, j] end",
-    "runs": "for i=_, j=_ y[i] += R[i, j] end",
-    "as often as is read": "for i=_, j=_, k=1:Int64(x[i]) y[i] += A[j, k] * A[k, i] end",
-    "at read places": "for i=_, j=_ y[i] += A[Int64(x[i]), j] end",
-    "rows of a list": "for i=_, j=_ y[i] += v[i] * A[i, j] end",
-    "columns of a list": "for i=_, j=_ y[i] += A[i, j] * v[j] end",
-    "entries of another": "for i=_, j=_ y[i] += A[i, j] * B[j, i] end",
-    "entries of another, outside": "for i=_, k=_, j=_ M[k, j] += L[k, i] * A[i, j] end",
-    "entries of its own": "C .= 0; for j=_, i=_ C[i, j] = A[i, j] * A[j, i] end",
-    "in a product that is all": "for i=_, j=_ y[i] += (A[i, j] + 1) * (2 * v[i]) end",
-    "under a condition": "for i=_ if i == 2 for j=_ y[i] += A[i, j] end end end",
-    "on the diagonal": "for i=_, j=_ if DiagMask()[i, j] y[i] += A[i, j] end end",
-    "of a condition on a list": "for i=_, j=_ if A[i, j] > v[j] y[i] += 1 end end",
-    "until one is found": "for i=_, j=_ s[] |= A[i, j] > 0 end",
-    "shifted": "for i=_, j=_ y[i] += coalesce(A[~(i + 1), j], 0) end",
-    "written here": "A .= 0; for j=_, i=_ A[i, j] = M[i, j] end; for i=_, j=_ y[i] += A[i, j] end",
-}
-
-
-@pytest.mark.parametrize("why", LEFT)
-def test_what_does_not_pay_is_left_alone(why: str) -> None:
-    found = normal(LEFT[why])
-    assert not found.workspaces and not found.notes
-    without = normalize(
-        parse_kernel(f"begin {LEFT[why]} end"),
-        {n: parse_format(f) for n, f in FORMATS.items()},
-        False,
-    )
-    assert pretty(found.program) == pretty(without.program)
-
-
-def test_two_reads_share_a_copy_and_two_orders_have_two() -> None:
-    twice = normal("for i=_, j=_ y[i] += A[i, j] end; for k=_, l=_ x[k] += A[k, l] end")
-    assert len(twice.workspaces) == len(twice.notes) == 1
-    orders = normal("for i=_, j=_, k=_ y[i] += T[i, j, k] + T[j, i, k] end")
-    assert len(orders.workspaces) == 2
-
-
-def test_without_workspaces_programs_are_as_they_were() -> None:
-    found = normalize(
-        parse_kernel(f"begin {ACROSS[0]} end"),
-        {n: parse_format(f) for n, f in FORMATS.items()},
-        False,
-    )
-    assert not found.workspaces and "A_work" not in pretty(found.program)
-
-
-def steps(n: int) -> int:
-    places = np.arange(n)
-    tensor = Tensor.from_coo(CSC, (n, n), [places[::-1], places], np.ones(n))
-    found = run_staged(
-        kernel("y .= 0\nfor i = _, j = _\n    y[i] += A[i, j]\nend"), {"A": tensor, "y": DENSES}
-    )
-    np.testing.assert_array_equal(found["y"], np.ones(n))
-    return found.total
-
-
-DENSES = np.zeros(1)
-
-
-def test_steps_are_in_proportion_to_the_entries() -> None:
-    small, large = steps(500), steps(4_000)
-    assert large <= small * 8 * np.log2(4_000) / np.log2(500) * 1.1
-
-
 # ------------------------------------------------------------------------------------------ values
 
 #: what is computed of A[{}], whose loops may stand in any order

@@ -214,7 +214,6 @@ def _tests() -> list[Path]:
 
 #: what was longer when this began to be asked
 LONG = {*("test_early_break", "test_cli", "test_operators", "test_simplify")}
-LONG |= {"test_normalize"}
 
 
 def test_no_file_of_tests_is_too_long() -> None:
