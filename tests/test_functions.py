@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 from typing import Any
 
 import numpy as np
@@ -186,14 +185,12 @@ def test_an_interrupt_ends_a_loop_in_a_function(engine: str, loops: str) -> None
     old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.7)
-        start = time.monotonic()
         with pytest.raises(FinchError) as found:
             session.run(f"@finch begin; s .= 0; {loops}; s[] += f(x[i]); end; end")
-        took = time.monotonic() - start
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
-    assert found.value.kind == "interrupted" and took < 3.0
+    assert found.value.kind == "interrupted"
     assert session["s"].value == 1.0
 
 

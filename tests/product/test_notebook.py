@@ -134,7 +134,7 @@ def test_a_notebook_as_jupyter_runs_it() -> None:
         "A.toarray()",
     ]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    done = NotebookClient(made, timeout=60, allow_errors=True).execute()
+    done = NotebookClient(made, timeout=600, allow_errors=True).execute()
     outputs = [cell.outputs for cell in done.cells]
     assert outputs[0] == []
     shown = outputs[1][0].data["text/html"]

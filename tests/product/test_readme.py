@@ -11,7 +11,7 @@ from finchlang.session import Session
 
 pytestmark = pytest.mark.optimised
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 

@@ -110,7 +110,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     yield client
     client.ask("shutdown", None)
     client.say("exit", None)
-    assert client.process.wait(10) == 0
+    assert client.process.wait(120) == 0
     client.process.communicate()
 
 

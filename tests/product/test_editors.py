@@ -18,7 +18,7 @@ from finchlang.text.lines import BLOCK_STARTS
 from finchlang.text.parse import parse_script, tokens
 from finchlang.text.terminals import BRACKETS, OTHERS, operators, terminals
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EDITORS = ROOT / "editors"
 PROGRAMS = [*(ROOT / "examples").glob("*.finch"), *(ROOT / "tests/programs").rglob("*.finch")]
 #: what the parser calls terminals in some places

@@ -192,7 +192,7 @@ def test_the_script_steps_forwards_and_back(written: tuple[Path, str], data: Any
     (folder / "data.json").write_text(json.dumps(data), "utf-8")
     (folder / "step.js").write_text(NODE, "utf-8")
     command = ["node", *(str(folder / name) for name in ("step.js", "page.js", "data.json"))]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert ran.stdout == "stepped\n", ran.stderr
 
 
