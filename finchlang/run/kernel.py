@@ -219,10 +219,8 @@ class Kernel:
     ) -> Outcome:
         """Run the residual program by the plain evaluator."""
         arrays, inputs = self._copied(arguments)
-        residual = self.residual
-        host, arrays, outputs = interrupts.interruptible(
-            lambda: run_residual(residual, arrays, [*inputs, *numbers], host)
-        )
+        given = self.residual, arrays, [*inputs, *numbers], host
+        host, arrays, outputs = interrupts.interruptible(lambda: run_residual(*given))
         return self._made(arguments, arrays, outputs), host.steps
 
     def run_on(
@@ -240,9 +238,8 @@ class Kernel:
         tracer: Tracer | None = None,
         host: ExecutingHost | None = None,
     ) -> Outcome:
-        """Run by the engine of this name, `host` executing what is not native; gives what was made of
-        the arguments that are written, for them to take, and the host steps. Raises FinchError;
-        everything is then as it was."""
+        """Run by the engine of this name, on `host` if given; gives what was made of what is written,
+        for it to take, and the host steps. Raises FinchError; everything is then as it was."""
         if self._workspaces:
             arguments = [*arguments, *map(tensor_argument, self._workspaces)]
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails

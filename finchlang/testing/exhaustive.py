@@ -86,7 +86,8 @@ class Operand:
         levels = [level for level in self.level.levels() if not level.is_leaf]
         if self.is_renewed:
             return (EMPTY,)
-        found = (STORED, EMPTY) if any(x.has_gaps or x.merges for x in levels) else (STORED,)
+        has_gaps = any(x.has_gaps or x.merges for x in levels)
+        found: tuple[str, ...] = (STORED, EMPTY) if has_gaps else (STORED,)
         if any(level.merges for level in levels):
             found += (SAME,)
         is_pattern = self.level.element_type is Bool and "val" not in dict(self.level.leaf.arrays)
@@ -111,7 +112,8 @@ class Operand:
         if isinstance(self.level, ScalarLevel):
             value = self.level.fill.value if self.is_renewed else self.value(0)
             return Scalar(self.format, self.boxed(value) if is_symbolic else value)
-        cells, values = list(np.ndindex(shape)), []
+        cells = list(np.ndindex(shape))
+        values: list[Any] = []
         for k, state in enumerate(states):
             fresh = self.level.fill.value if state == FILL else self.value(k)
             values.append(values[-1] if state == SAME and values else fresh)
@@ -322,14 +324,14 @@ class Small:
             tensors = [t.copy() for t in tensors]
         try:
             arguments = [describe(tensor) for tensor in tensors]
-            made, _ = kernel.run(engine, arguments, list(numbers), None, host)  # type: ignore
+            made, _ = kernel.run(engine, arguments, list(numbers), None, host)
         except FinchError as error:
             return error.kind
         except (symbols.Unsupported, KeyboardInterrupt):
             raise
         except Exception as crash:  # what the user must never see
             return crash
-        found = {}
+        found: dict[Any, Any] = {}
         for argument, memory in made:
             at = [k for k, a in enumerate(arguments) if a is argument]
             if not at:  # a workspace
