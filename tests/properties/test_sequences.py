@@ -105,7 +105,9 @@ def step(weight: int = 1, **drawn: Any) -> Callable[[Any], Any]:
             self.later.append((body, given)) if self.is_isolated else body(self, **given)
 
         play.__name__ = body.__name__
-        return rule(**drawn)(play)
+        made = rule(**drawn)(play)
+        made.weight = weight
+        return made
 
     return register
 
@@ -483,6 +485,11 @@ class Sequences(RuleBasedStateMachine):
             raise Finding(f"two threads: {wrong[0]}")
 
 
+for _name, _rule in list(vars(Sequences).items()):  # a rule is drawn as often as it has names
+    for _k in range(1, getattr(_rule, "weight", 1)):
+        setattr(Sequences, f"{_name}_{_k}", _rule)
+
+
 class Alarm(Exception):
     """What a signal's handler raises."""
 
@@ -524,6 +531,7 @@ def play(
     machine = type("Sequences", (Sequences,), {"is_isolated": isolated})
     if seed is not None:
         machine._hypothesis_internal_use_seed = seed  # type: ignore[attr-defined]
+    gc.freeze()  # what is there now stays: it is not looked through for garbage again and again
     own = settings(
         *(),
         max_examples=cases,
