@@ -62,7 +62,7 @@ def write(out):
 path = {str(tmp_path / "a.npy")!r}
 replace_file(Path(path), path, write)
 """
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE
     ) as process:
@@ -87,7 +87,7 @@ replace_folder(Path(path), path, write)
 print("goes on", flush=True)
 time.sleep(60)
 """
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE
     ) as process:

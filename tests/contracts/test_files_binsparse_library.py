@@ -246,7 +246,7 @@ for path in {list(map(str, paths))}:
     except Exception as error:
         print(error.kind, "deep" in error.message, flush=True)
 """
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "I/O True\n" * len(paths)), done.stderr

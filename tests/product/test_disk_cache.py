@@ -14,7 +14,7 @@ import pytest
 
 from finchlang.disk_cache import DiskCache, default_cache
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 OTHER = 65_534  # a user who is not us
 
 

@@ -165,7 +165,7 @@ def output_of(program: str) -> str:
     """What a program prints in a process of its own, without an error."""
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=60,
