@@ -69,9 +69,7 @@ Outcome = tuple[Made, Counter[str]]
 
 #: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
 Formats = list[Any]
-
 Values = Sequence[Any]
-
 _NO_STEPS: Counter[str] = Counter()
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
@@ -172,8 +170,6 @@ class Kernel:
             host.code(),
             procedures=host.procedures(),
         )
-
-    # -------------------------------------------------------------------------------------- engines
 
     def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
         """The arrays, as far as they are in use, and inputs, of what is written copies."""
