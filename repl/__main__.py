@@ -27,7 +27,7 @@ OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     "show": [("name", "the variable the tensor is bound to in the end")],
     "diff": (),
 }
-COMMANDS = (*OF_FILES, "fmt", "lsp", "rules", "completion")
+COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")
 #: those that may be told which rules to use
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 
@@ -111,8 +111,10 @@ def _parser_of(command: str) -> ArgumentParser:
         _add_rules(parser)
     if command == "run":
         _add_engine(parser)
-    if command in ("run", "diff"):
+    if command in ("run", "diff", "fuzz"):
         _add_checked(parser)
+    if command == "fuzz":
+        _add_campaign(parser)
     if command == "diff":
         parser.add_argument(
             "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
@@ -139,6 +141,19 @@ def _parser_of(command: str) -> ArgumentParser:
             "--count", action="store_true", help="only totals, and the host's steps"
         )
     return parser
+
+
+def _add_campaign(parser: ArgumentParser) -> None:
+    _add_rules(parser)
+    add = parser.add_argument
+    add("--cases", type=int, default=0, help="how many scripts (1000 if no time is given)")
+    add("--minutes", type=float, default=0.0, help="how long")
+    add("--seed", type=int, default=0, help="of the first script")
+    add("--workers", type=int, default=1, help="how many processes (%(default)s)")
+    add("--coverage", action="store_true", help="tell what was reached, and what was not")
+    add("--metamorphic", action="store_true", help="einsums and variants that must give the same")
+    add("--json", action="store_true", help="print what came of it as JSON")
+    add("--out", metavar="FOLDER", default="", help="write each finding as a script")
 
 
 def said_of(command: str) -> str:

@@ -223,6 +223,25 @@ def diff(options: Namespace) -> int:
     return SUCCESS if comparison.agrees else USER_ERROR
 
 
+def fuzz(options: Namespace) -> int:
+    """`finch fuzz`: generated scripts in several ways; 1 if something differs, crashes or hangs."""
+    from finchlang.testing import fuzz as campaign
+
+    names = ("minutes", "seed", "rules", "checked", "coverage", "metamorphic", "workers", "out")
+    chosen = {name: getattr(options, name) for name in names}
+    cases = options.cases or (0 if options.minutes else 1000)
+    is_shown = sys.stderr.isatty()
+
+    def progress(text: str) -> None:
+        if is_shown:
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+    summary = campaign.fuzz(campaign.Options(cases=cases, **chosen), progress)
+    progress("\n")
+    write((summary.json if options.json else summary.report) + "\n")
+    return USER_ERROR if summary.findings else SUCCESS
+
+
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
     """Run the file with an observer; what the script itself prints is left out."""
     from finchlang.session import Session
@@ -309,5 +328,5 @@ def completion(options: Namespace) -> int:
 
 FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
     **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
-    **{f.__name__: f for f in (run, check, trace, rules, show, diff, fmt, lsp, completion)},
+    **{f.__name__: f for f in (run, check, trace, rules, show, diff, fuzz, fmt, lsp, completion)},
 }

@@ -140,8 +140,24 @@ def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:
     return joined([machine_code(kernel), *(_part(part, cache) for part in parts)])
 
 
+_is_plain = False
+
+
+def compile_plainly(on: bool = True) -> None:
+    """From now on (or no longer) compile without LLVM's passes, which take most of the time and are not
+    needed where kernels run once: for tests. What is compiled so is not kept on disk."""
+    global _is_plain
+    _is_plain = on
+    _parts.clear()
+
+
 def machine_code(source: str, is_rare: bool = False) -> bytes:
     """The machine code of a module's text as an object file."""
+    if _is_plain:
+        machine = target_machine(0)
+        with llvm.parse_assembly(source, llvm.create_context()) as module:
+            module.data_layout = str(machine.target_data)
+            return machine.emit_object(module)
     with _module(source, is_rare) as module:
         return _generator(source).emit_object(module)
 
@@ -195,7 +211,7 @@ def _kernel(layout: Layout, code: bytes, name: str | None, cache: DiskCache | No
 
 def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:
     """The object code of `residual`, and the name `cache` has it under."""
-    if cache is None:
+    if cache is None or _is_plain:
         return object_code(residual), None
     name = key_of("kernel", text(residual))
     return _kept(name, lambda: object_code(residual, cache), cache), name

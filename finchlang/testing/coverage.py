@@ -1,0 +1,107 @@
+"""What generated scripts reach: rules, pairs and triples of levels, operators, statements of the host and
+passes; and what they do not, with the reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from finchlang.algebra import OPERATORS
+from finchlang.host.ir import Expr, Residual
+from finchlang.native.jit import lower
+from finchlang.normalize import PASSES
+from finchlang.rules import table
+from finchlang.rules.engine import Applied
+from finchlang.session import KernelEvent, Observer, Session
+from finchlang.source import FinchError
+from finchlang.syntax import Variable
+from finchlang.tensors.level import Level, Swizzled
+from finchlang.testing.grammar import PAIRS, TRIPLES
+from finchlang.walk import walk
+
+#: what stays at 0, and why
+REASONS = {
+    "operator minby": "written as `<<minby>>=`, in reductions of pairs, which kernels make another name of",
+    "operator maxby": "as minby",
+}
+
+
+class Coverage(Observer):
+    """Counts what kernels reach, by a kind and a name."""
+
+    traces = True
+
+    def __init__(self) -> None:
+        self.counts = Counter[tuple[str, str]]()
+
+    def rule(self, applied: Applied) -> None:
+        self.counts["rule", applied.name] += 1
+
+    def kernel(self, event: KernelEvent) -> None:
+        before: Any = None
+        for name, program in event.passes:
+            if before is not None and program != before:
+                self.counts["pass", name] += 1
+            before = program
+        for node in walk(event.source.program):
+            if isinstance(node, Variable) and node.name in OPERATORS:
+                self.counts["operator", node.name] += 1
+        for format in event.compiled.normalized.formats.values():
+            level = format.level if isinstance(format, Swizzled) else format
+            if isinstance(level, Level):
+                names = [type(part).__name__ for part in level.levels()][:-1]
+                for k in range(len(names) - 1):
+                    self.counts["pair", " / ".join(names[k : k + 2])] += 1
+                    if names[k + 2 :]:
+                        self.counts["triple", " / ".join(names[k : k + 3])] += 1
+        self._host(event.residual)
+
+    def _host(self, residual: Residual) -> None:
+        seen, left = set(), [residual, lower(residual)[0]]
+        while left:
+            part = left.pop()
+            if isinstance(part, (tuple, list)):
+                left.extend(part)
+            elif hasattr(part, "__dict__") or hasattr(part, "__dataclass_fields__"):
+                if id(part) in seen or not type(part).__module__.startswith("finchlang.host"):
+                    continue
+                seen.add(id(part))
+                if not isinstance(part, (Expr, Residual)):
+                    self.counts["host", type(part).__name__] += 1
+                fields = getattr(part, "__dataclass_fields__", None) or vars(part)
+                left.extend(getattr(part, name, None) for name in fields)
+
+    def run(self, text: str) -> None:
+        """Run a script, counting."""
+        session = Session("interpret", "all", lambda _: None, (), self)
+        try:
+            session.run(text)
+        except FinchError:
+            self.counts["script", "refused"] += 1
+
+
+def expected() -> dict[str, tuple[str, ...]]:
+    """All that there is, by kind."""
+    return {
+        "rule": tuple(rule.name for rule in table.RULES),
+        "pair": tuple(" / ".join(pair) for pair in PAIRS),
+        "triple": tuple(" / ".join(triple) for triple in TRIPLES),
+        "operator": tuple(OPERATORS),
+        "pass": tuple(name for name, *_ in PASSES),
+    }
+
+
+def report(counts: Counter[tuple[str, str]]) -> str:
+    """A table for people: of each kind how many there are and were reached, and which were not."""
+    lines = []
+    for kind, names in expected().items():
+        missed = [n for n in dict.fromkeys(names) if not counts[kind, n]]
+        lines.append(f"{kind}: {len(set(names)) - len(missed)} of {len(set(names))}")
+        if kind != "triple":
+            for name in missed:
+                reason = REASONS.get(f"{kind} {name}", "not reached")
+                lines.append(f"  {name}: 0 ({reason})")
+    for kind in ("rule", "host", "pass", "operator"):
+        found = sorted((n, c) for (k, n), c in counts.items() if k == kind)
+        lines.append(f"{kind} " + ", ".join(f"{n} {c}" for n, c in found))
+    return "\n".join(lines)

@@ -1,0 +1,399 @@
+"""What random scripts are made of: data, expressions and functions, by the tables of `grammar`.
+
+Data are small whole numbers, so that sums are exact in any order. Indices that gather lie within bounds,
+what may be missing is coalesced, and a tensor has one operator in a nest. The levels of one tensor come
+from a walk through all pairs and triples (`grammar.stack_of`), all else is drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from dataclasses import dataclass, field
+from math import prod
+
+from finchlang.testing.grammar import (
+    CONDITIONS,
+    FUNCTIONS,
+    LEVELS,
+    TYPES,
+    VALUES,
+    Known,
+)
+from finchlang.testing.shapes import around
+
+PROTOCOLS = ("walk", "gallop", "follow")
+SCALARS = ("Scalar", "SparseScalar", "ShortCircuitScalar", "SparseShortCircuitScalar")
+LETTERS = "ijklabcd"
+Levels = tuple[tuple[str, int], ...]
+
+
+@dataclass
+class Tensor:
+    """A tensor of the script: its dimensions by name, element type, fill, and levels, outermost first."""
+
+    name: str
+    dims: tuple[str, ...]
+    type: str
+    fill: str
+    levels: Levels = ()
+    written: bool = False
+
+    @property
+    def half(self) -> str:
+        """How the indices compare where packed levels are written."""
+        at, found = len(self.dims), []
+        for name, modes in self.levels:
+            at -= modes
+            if LEVELS[name].takes in ("<=", ">="):
+                found.append(f"{{{at}}} {LEVELS[name].takes} {{{at + 1}}}")
+        return " && ".join(found)
+
+
+@dataclass
+class Nest:
+    """A loop nest in the making: its indices with their dimensions, those that have an extent, the names
+    that are written, and how much more may be read."""
+
+    indices: dict[str, str]
+    bound: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    lets: list[str] = field(default_factory=list)
+    budget: int = 3
+
+
+class Maker:
+    """Makes one script."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.kind = self.pick({"float": 5, "int": 5, "bool": 2, "minplus": 2})
+        sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
+        self.sizes = dict(zip("mnp", sizes, strict=True))
+        self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
+        self.tensors: list[Tensor] = []
+        self.before: list[str] = []  # the script before the kernel
+        self.functions: list[tuple[str, Known]] = []
+
+    def pick(self, weights: dict[str, float]) -> str:
+        return self.random.choices(list(weights), list(weights.values()))[0]
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    # ------------------------------------------------------------------------------------ data
+
+    def typed(self, value: float, type: str) -> str:
+        """A literal."""
+        if type == "Bool":
+            return "true" if value else "false"
+        if type.startswith("Float"):
+            text = "Inf" if value == float("inf") else repr(float(value))
+            return text if type == "Float64" else f"Float32({text})"
+        if value == 2**64 - 1:
+            return f"0x{int(value):x}"
+        return str(int(value)) if type == "Int64" else f"{type}({int(value)})"
+
+    def value(self, type: str) -> str:
+        if type == "Bool":
+            return self.typed(self.chance(0.7), type)
+        if type.startswith("UInt"):
+            extreme = 2 ** int(type[4:]) - 1
+            return self.typed(extreme if self.chance(0.03) else self.random.randint(0, 4), type)
+        if self.kind == "int" and self.chance(0.04):
+            return self.typed(self.random.choice((1, -1)) * (2 ** (int(type[3:]) - 1) - 1), type)
+        return self.typed(self.random.randint(-3, 3), type)
+
+    def element(self, output: bool) -> tuple[str, str]:
+        """A type, and a fill of it."""
+        type = self.random.choice(TYPES[self.kind])
+        if self.kind == "float" and not output and self.chance(0.15):
+            type = self.random.choice((*TYPES["int"], "Bool"))
+        if self.kind == "minplus" and self.chance(0.7):
+            return type, "Inf"
+        return type, self.typed(0, type) if self.chance(0.75) else self.value(type)
+
+    def levels(self, dims: tuple[str, ...], output: bool = False) -> Levels:
+        """Random levels for dimensions; of outputs seldom such as have no place for some entries."""
+        made: list[tuple[str, int]] = []
+        left = len(dims)
+        while left:
+            square = left > 1 and dims[left - 1] == dims[left - 2]
+            fit = {n: r.weight for n, r in LEVELS.items() if r.modes < 2 or square}
+            if output and self.chance(0.9):
+                fit = {n: w for n, w in fit.items() if LEVELS[n].takes not in ("one", "run")}
+            if left > 2 or (left == 2 and self.chance(0.6)):
+                fit.pop("Interleaved")  # which stands over a leaf
+            name = self.pick(fit)
+            modes = LEVELS[name].modes or self.random.randint(1, left)
+            modes = left if name == "Interleaved" else modes
+            made.append((name, modes))
+            left -= modes
+        return tuple(made)
+
+    def format(self, tensor: Tensor) -> str:
+        last = tensor.levels[-1][0] if tensor.levels else ""
+        is_false = tensor.type == "Bool" and tensor.fill == "false"
+        if is_false and last and not LEVELS[last].complete and last != "Interleaved":
+            text = "Pattern()" if self.chance(0.5) else "Element(false)"
+        else:
+            text = f"Element({tensor.fill})"
+        for name, modes in reversed(tensor.levels):
+            given = [str(modes)] if not LEVELS[name].modes and (modes > 1 or "COO" in name) else []
+            if name in ("SparseList", "SparseCOO", "SparseHash") and self.chance(0.15):
+                given.append(self.random.choice(("Int32", "Int16")))
+            text = f"{name}{{{', '.join(given)}}}({text})" if given else f"{name}({text})"
+        return text
+
+    def places(self, takes: str, shape: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
+        """Coordinates that a fiber may have, those together that have the same below them."""
+        density = self.random.choice((0.0, 0.3, 0.5, 0.8, 1.0))
+        all_of = list(itertools.product(*map(range, shape)))
+        low, high = sorted(self.random.randint(0, len(all_of)) for _ in range(2))
+        if takes in ("run", "first", "block", "one"):
+            low = 0 if takes == "first" else low
+            chosen = all_of[low : min(high, low + 1) if takes == "one" else high]
+            return [chosen] if takes == "run" and chosen else [[c] for c in chosen]
+        if takes == "runs":
+            cuts = sorted({0, len(all_of), *(self.random.randint(0, len(all_of)) for _ in "ab")})
+            runs = [all_of[a:b] for a, b in itertools.pairwise(cuts)]
+            return [run for run in runs if self.chance(density)]
+        if takes in ("<=", ">="):
+            all_of = [c for c in all_of if (c[0] <= c[1]) == (takes == "<=") or c[0] == c[1]]
+        return [[c] for c in all_of if self.chance(density)]
+
+    def entries(self, levels: Levels, shape: tuple[int, ...], tensor: Tensor) -> dict:
+        """Values by their coordinates."""
+        if not levels:
+            return {(): "true" if tensor.type == "Bool" else self.value(tensor.type)}
+        (name, modes), *rest = levels
+        found = {}
+        for group in self.places(LEVELS[name].takes, shape[-modes:]):
+            below = self.entries(tuple(rest), shape[:-modes], tensor)
+            for own in group:
+                found |= {at + own: value for at, value in below.items()}
+                if name == "Symmetric":
+                    found |= {at + own[::-1]: value for at, value in below.items()}
+        return found
+
+    def literal_of(self, tensor: Tensor, shape: tuple[int, ...], is_empty: bool = False) -> str:
+        """The script's expression of a tensor with random entries."""
+        format = self.format(tensor)
+        sizes = ", ".join(map(str, shape))
+        found = {} if is_empty else self.entries(tensor.levels, shape, tensor)
+        if not found or not prod(shape):
+            return f"Tensor({format}, {sizes})"
+        if len(shape) > 2 and float(tensor.fill == "false" or eval_zero(tensor.fill)):
+            places = (f"[{', '.join(str(at[k] + 1) for at in found)}]" for k in range(len(shape)))
+            values = f"[{', '.join(found.values())}]"
+            return f"Tensor({format}, fsparse({', '.join(places)}, {values}, ({sizes})))"
+        every = itertools.product(*(range(n) for n in reversed(shape)))
+        flat = [found.get(at[::-1], tensor.fill) for at in every]
+        if len(shape) == 1:
+            return f"Tensor({format}, [{', '.join(flat)}])"
+        if len(shape) == 2 and shape[1] > 1:
+            rows = (" ".join(flat[i :: shape[0]]) for i in range(shape[0]))
+            return f"Tensor({format}, [{'; '.join(rows)}])"
+        return f"Tensor({format}, reshape([{', '.join(flat)}], {sizes}))"
+
+    def new(
+        self, dims: tuple[str, ...], output: bool = False, levels: Levels | None = None
+    ) -> Tensor:
+        """A new tensor of the script."""
+        type, fill = self.element(output)
+        tensor = Tensor(next(self.names), dims, type, fill)
+        shape = tuple(self.sizes[d] for d in dims)
+        if not dims:
+            kind = self.random.choice(SCALARS) if self.chance(0.4) else "Scalar"
+            given = f"{fill}, {self.value(type)}"
+            self.before.append(f"{tensor.name} = {kind}({given})")
+        elif levels is None and self.chance(0.12) and len(dims) < 3 and prod(shape):
+            tensor.levels = (("Dense", 1),) * len(dims)
+            tensor.fill = self.typed(0, type)
+            text = self.literal_of(tensor, shape)
+            array = text.split(", ", 1)[1][:-1]  # of NumPy, if it is one
+            self.before.append(f"{tensor.name} = {array if array[0] in '[r' else text}")
+        else:
+            tensor.levels = self.levels(dims, output) if levels is None else levels
+            self.before.append(f"{tensor.name} = {self.literal_of(tensor, shape)}")
+        self.tensors.append(tensor)
+        return tensor
+
+    # ------------------------------------------------------------------------------------ expressions
+
+    def written(self, table: tuple, nest: Nest, depth: int, kind: str = "") -> str:
+        """A random row of a table, filled in."""
+        letter = (kind or self.kind)[0]
+        fit = [(weight, form) for kinds, weight, form in table if letter in kinds]
+        form = self.random.choices([f for _, f in fit], [w for w, _ in fit])[0]
+        return self.filled(form, nest, depth)
+
+    def filled(self, form: str, nest: Nest, depth: int) -> str:
+        def fill(found: re.Match[str]) -> str:
+            name = found[1]
+            if name == "n":
+                return self.expression(nest, depth - 1)
+            if name == "b":
+                return self.written(CONDITIONS, nest, depth - 1) if depth > 0 else "true"
+            if name == "i":
+                return self.random.choice(sorted(nest.indices)) if nest.indices else "2"
+            if name == "a":
+                return self.access(nest)
+            return self.literal() if name == "l" else str(self.random.randint(1, 3))
+
+        return re.sub(r"\{([nbialk])\}", fill, form)
+
+    def literal(self) -> str:
+        if self.kind == "bool":
+            return self.random.choice(("true", "false"))
+        number = self.random.randint(0, 3)
+        return str(number) if self.kind == "int" or self.chance(0.3) else f"{number}.0"
+
+    def expression(self, nest: Nest, depth: int = 2) -> str:
+        if depth <= 0 or self.chance(0.3):
+            if nest.lets and self.chance(0.3):
+                return self.random.choice(nest.lets)
+            return self.literal() if self.chance(0.12) else self.access(nest)
+        if self.functions and self.chance(0.25):
+            name, known = self.random.choice(self.functions)
+            given = (self.expression(nest, depth - 1) for _ in range(known.count))
+            return f"{name}({', '.join(given)})"
+        return self.written(VALUES, nest, depth)
+
+    def index_of(self, nest: Nest, dim: str) -> str:
+        index = self.random.choice([i for i, d in nest.indices.items() if d == dim])
+        nest.bound.add(index)
+        return index
+
+    def access(self, nest: Nest) -> str:
+        """A read of a tensor that is known or new, through wrappers and shape operators now and then."""
+        if not nest.budget:
+            return self.literal()
+        nest.budget -= 1
+        dims = sorted(set(nest.indices.values()))
+        found = [t for t in self.tensors if set(t.dims) <= set(dims) and t.name not in nest.writes]
+        if found and self.chance(0.5):
+            tensor = self.random.choice(found)
+        else:
+            order = self.random.choices((0, 1, 2, 3), (1, 5, 5, 0.3))[0] if dims else 0
+            own = tuple(self.random.choice(dims) for _ in range(order))
+            if order and self.chance(0.2):
+                return self.shaped(nest, own)
+            tensor = self.new(own)
+        zero = self.typed(self.random.randint(0, 1), tensor.type)
+        if tensor.dims and self.chance(0.08):
+            return f"coalesce({self.permitted(nest, tensor)}, {zero})"
+        at = [self.mode(nest, d) for d in tensor.dims]
+        if len(at) > 1 and self.chance(0.08):
+            order = self.random.sample(range(len(at)), len(at))
+            modes = ", ".join(str(k + 1) for k in order)
+            return f"swizzle({tensor.name}, {modes})[{', '.join(at[k] for k in order)}]"
+        if at and self.chance(0.05):
+            given = ", ".join(self.random.choice((*PROTOCOLS, "nothing")) for _ in at)
+            return f"protocolize({tensor.name}, {given})[{', '.join(at)}]"
+        return f"{tensor.name}[{', '.join(at)}]"
+
+    def mode(self, nest: Nest, dim: str) -> str:
+        """An index within a dimension: of a loop, with a protocol, or gathered."""
+        if self.chance(0.06) and self.sizes[dim]:
+            over = self.random.choice(sorted(nest.indices.values()))
+            if self.sizes[over]:
+                return f"{self.places_in(dim, over)}[{self.index_of(nest, over)}]"
+        index = self.index_of(nest, dim)
+        return f"{self.random.choice(PROTOCOLS)}({index})" if self.chance(0.15) else index
+
+    def places_in(self, dim: str, over: str) -> str:
+        """A new vector over a dimension of places in another."""
+        name = f"I{len(self.before)}"
+        type = self.random.choice(("Int64", "Int32", "UInt8"))
+        given = (
+            self.typed(self.random.randint(1, self.sizes[dim]), type)
+            for _ in range(self.sizes[over])
+        )
+        level = self.random.choice(("Dense", "SparseList", "SparseByteMap", "RunList"))
+        self.before.append(
+            f"{name} = Tensor({level}(Element({self.typed(1, type)})), [{', '.join(given)}])"
+        )
+        return name
+
+    def permitted(self, nest: Nest, tensor: Tensor) -> str:
+        """An access that may lead out of the tensor."""
+        indices = sorted(nest.indices)
+        shifts = [self.random.randint(-2, 2) for _ in tensor.dims]
+        at = [self.random.choice(indices) for _ in tensor.dims]
+        form = self.random.randrange(4)
+        name, every = tensor.name, ", ".join("true" for _ in at)
+        if form == 0:
+            moved = f"offset({name}, {', '.join(map(str, shifts))})"
+            return f"permissive({moved}, {every})[{', '.join(at)}]"
+        if form == 1:
+            at.insert(0, self.random.choice(indices))
+            return f"toeplitz(permissive({name}, {every}), 1)[{', '.join(at)}]"
+        if form == 2:
+            at[0] = f"({at[0]} + {self.random.choice(indices)})"
+        moves = (f"+ {n}" if n >= 0 else f"- {-n}" for n in shifts)
+        return f"{name}[{', '.join(f'~({i} {d})' for i, d in zip(at, moves, strict=True))}]"
+
+    def shaped(self, nest: Nest, dims: tuple[str, ...]) -> str:
+        """A read through shape operators and slices, of tensors of the sizes that these need."""
+        text = around(self, tuple(self.sizes[d] for d in dims), self.random.choice((1, 1, 2, 3)))
+        return f"{text}[{', '.join(self.index_of(nest, d) for d in dims)}]"
+
+    def leaf(self, sizes: tuple[int, ...]) -> str:
+        """A new tensor of these sizes."""
+        names = {f"d{n}": n for n in sizes}
+        self.sizes |= names
+        known = self.new(tuple(f"d{n}" for n in sizes))
+        self.tensors.remove(known)
+        return known.name
+
+    # ------------------------------------------------------------------------------------ functions
+
+    def function(self) -> None:
+        """A random function of the script, that a region of fills does not belong to."""
+        self.function_of(
+            self.random.choice([k for k in FUNCTIONS if self.kind[0] in k.kinds]), False
+        )
+
+    def function_of(self, known: Known, is_regional: bool = True) -> None:
+        """A function of the script, with some of its laws."""
+        name, type = f"f{len(self.before)}", TYPES[self.kind][0]
+        given = ("p", "q", "r")[: known.count]
+        head = f"{name}({', '.join(given)})"
+
+        def converted(text: str) -> str:
+            return re.sub(r"\b[pqr]\b", lambda m: f"{type}({m[0]})", self.numbers(text))
+
+        if "return" in known.body:
+            own = [f"{a} = {type}({a}0)" for a in given]
+            first = f"{name}({', '.join(f'{a}0' for a in given)})"
+            self.before.append(
+                "\n".join([f"function {first}", *own, self.numbers(known.body), "end"])
+            )
+        else:
+            self.before.append(f"{head} = {converted(known.body)}")
+        laws = [w for w in re.findall(r"\w+(?:\([^)]*\))?", known.laws) if self.chance(0.6)]
+        if laws:
+            self.before.append(f"@properties {name} {' '.join(laws)}")
+        for case in known.cases:
+            pattern, result = case.split(" = ")
+            if self.chance(0.5):
+                self.before.append(f"@case {name}({self.numbers(pattern)}) = {converted(result)}")
+        if known.region and (is_regional or (not known.fills and self.chance(0.5))):
+            self.before.append(f"@iterate {head} = {known.region}")
+        self.functions.append((name, known))
+
+    def numbers(self, text: str) -> str:
+        if TYPES[self.kind][0] != "Float64":
+            return text
+        return (
+            re.sub(r"(?<![\w:.(])([012])(?![\w:.])(?! ?, ?[12]\))", r"\1.0", text)
+            if "for" not in text
+            else text
+        )
+
+
+def eval_zero(fill: str) -> bool:
+    """Whether a fill is 0."""
+    return fill.split("(")[-1].rstrip(")") in ("0", "0.0")
