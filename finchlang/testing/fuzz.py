@@ -19,11 +19,12 @@ from typing import Any
 from finchlang.source import FinchError
 from finchlang.testing.compare import Way, compare
 from finchlang.testing.coverage import Coverage, report
+from finchlang.testing.reduce import reduce
 from finchlang.testing.scripts import generate
 from finchlang.testing.variants import differences
 
-#: after so many seconds a case hangs
-HANGS = 60.0
+#: after so many seconds a case hangs, and a difference is reduced no further
+HANGS, REDUCES = 120.0, 30.0
 #: what a case may come to
 RUN, REFUSED, DIFFERS, CRASHED, HUNG = "run", "refused", "differs", "crashed", "hangs"
 
@@ -112,7 +113,22 @@ def _work(connection: Connection, options: Options) -> None:
     compile_plainly()
     while (seed := connection.recv()) is not None:
         cover = Coverage()
-        connection.send((*run_case(seed, options, cover), cover.counts))
+        kind, said = run_case(seed, options, cover)
+        if kind == DIFFERS and not options.metamorphic:
+            said += "\n" + _reduced(seed, options)
+        connection.send((kind, said, cover.counts))
+
+
+def _reduced(seed: int, options: Options) -> str:
+    """A smaller script that differs as that of a seed does."""
+
+    def differs(text: str) -> bool:
+        return bool(compare(text, ways=ways(options, seed)).differences)
+
+    try:
+        return reduce(generate(seed), differs, REDUCES)
+    except Exception as error:
+        return f"# not reduced: {type(error).__name__}: {error}\n{generate(seed)}"
 
 
 class _Worker:
@@ -197,6 +213,7 @@ def _note(summary: Summary, options: Options, seed: int, outcome: tuple[str, str
         if options.out:
             folder = Path(options.out)
             folder.mkdir(parents=True, exist_ok=True)
-            comment = "\n".join(f"# {line}" for line in f"seed {seed}: {kind}: {said}".splitlines())
+            said = f"seed {seed}: {kind}: {said}"
+            comment = "\n".join(f"# {line}" for line in said.splitlines())
             script = "" if options.metamorphic else generate(seed)
             (folder / f"seed{seed}.finch").write_text(f"{comment}\n{script}", "utf-8")
