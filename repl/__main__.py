@@ -11,7 +11,7 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from finchlang import __version__
@@ -25,7 +25,7 @@ OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
         ("run", "check", "normalize", "explain", "trace", "residual", "llvm", "asm"), ()
     ),
     "show": [("name", "the variable the tensor is bound to in the end")],
-    "diff": (),
+    **dict.fromkeys(("diff", "replay"), ()),
 }
 COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")
 #: those that may be told which rules to use
@@ -116,9 +116,7 @@ def _parser_of(command: str) -> ArgumentParser:
     if command == "fuzz":
         _add_campaign(parser)
     if command == "diff":
-        parser.add_argument(
-            "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
-        )
+        _add_comparison(parser)
         parser.add_argument(
             "--exhaustive",
             type=int,
@@ -129,6 +127,8 @@ def _parser_of(command: str) -> ArgumentParser:
         parser.add_argument(
             "--minutes", type=float, default=1.0, help="how long that may take (%(default)s)"
         )
+    if command in ("diff", "replay"):
+        parser.add_argument("--json", action="store_true", help="print what was found as JSON")
     if command == "show":
         parser.add_argument("--png", metavar="OUT", help="write a picture of its entries too")
     if command == "explain":
@@ -154,6 +154,32 @@ def _add_campaign(parser: ArgumentParser) -> None:
     add("--metamorphic", action="store_true", help="einsums and variants that must give the same")
     add("--json", action="store_true", help="print what came of it as JSON")
     add("--out", metavar="FOLDER", default="", help="write each finding as a script")
+
+
+def _add_comparison(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
+    )
+    parser.add_argument(
+        "--engines", type=_listed(_engine), help="those to compare, as in `interpret,native` (all)"
+    )
+    parser.add_argument(
+        "--rules",
+        type=_listed(_rules),
+        default=(RULES,),
+        help="sets of rules to compare, as in `paper,all,all-Break` (all)",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="run the file on so many threads at once (1)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="time to reduce what differs (60)"
+    )
+    parser.add_argument("--save", metavar="OUT", help="where a file for `finch replay` is written")
+
+
+def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
+    return lambda text: tuple(map(of, text.split(",")))
 
 
 def said_of(command: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,10 @@ from .report import (
 
 if TYPE_CHECKING:
     from finchlang.session import Observer, Session
+    from finchlang.testing.compare import Comparison, Way
 
 #: those that print by `write` alone, which takes the line that tells of progress away
-QUIET = ("run", "show", "diff")
+QUIET = ("run", "show", "diff", "replay")
 GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
 
 
@@ -200,7 +202,8 @@ def show(options: Namespace) -> int:
 
 
 def diff(options: Namespace) -> int:
-    """`finch diff FILE`: which of the four semantics agree on the file's data."""
+    """`finch diff FILE`: which semantics and sets of rules agree on the file's data. What differs is
+    reduced, and blamed."""
     from finchlang.script.paths import read_script
     from finchlang.testing import compare
 
@@ -213,14 +216,62 @@ def diff(options: Namespace) -> int:
         done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
         write("".join(f"{covered}\n" for covered in done))
         return USER_ERROR if any(covered.wrong for covered in done) else SUCCESS
-    ways = compare.ways_of(workspaces=options.workspaces, checked=options.checked)
-    comparison = compare.compare(text, options.file, args=options.args, ways=ways, **chosen)
-    for note in comparison.notes:
+    choices = {name: getattr(options, name) for name in ("workspaces", "checked", "threads")}
+    engines, rules = options.engines or compare.SEMANTICS, options.rules
+    ways = tuple(w for r in rules for w in compare.ways_of(engines, rules=r, **choices))
+    ways = tuple(
+        w for w in ways if w.engine != "denote" or w.rules == rules[0]
+    )  # it knows no rules
+    found = compare.compare(text, options.file, args=options.args, ways=ways, **chosen)
+    status = _compared(options, found)
+    if status != SUCCESS and (options.seconds > 0 or options.save):
+        _reduced(options, text, ways, chosen)
+    return status
+
+
+def replay(options: Namespace) -> int:
+    """`finch replay FILE`: whether what the file shows still differs, in the ways its comments name."""
+    from finchlang.script.paths import read_script
+    from finchlang.testing.replay import replay
+
+    return _compared(options, replay(read_script(options.file), options.file, options.args))
+
+
+def _compared(options: Namespace, found: Comparison) -> int:
+    """Tell what a comparison found; the exit status. Raises FinchError if all say the program is wrong."""
+    for note in found.notes:
         tell(note)
-    if comparison.agrees and comparison.errors:  # the program is wrong, and all say so
-        raise comparison.errors[comparison.engines[-1]]
-    write(comparison.report + "\n")
-    return SUCCESS if comparison.agrees else USER_ERROR
+    if options.json:
+        errors = {way: str(error) for way, error in found.errors.items()}
+        told = {"ways": found.engines, "agrees": found.agrees, "differences": found.differences}
+        write(json.dumps({**told, "errors": errors, "allowed": dict(found.allowed)}) + "\n")
+    elif found.agrees and found.errors:  # the program is wrong, and all say so
+        raise found.errors[found.engines[-1]]
+    else:
+        write(found.report + "\n")
+    return SUCCESS if found.agrees else USER_ERROR
+
+
+def _reduced(options: Namespace, text: str, ways: Sequence[Way], chosen: dict[str, float]) -> None:
+    """Reduce what differs, and say what is to blame; a file to replay it with is printed or saved."""
+    from finchlang.script.paths import replace_file
+    from finchlang.testing.blame import blame
+    from finchlang.testing.compare import compare
+    from finchlang.testing.reduce import reduce
+    from finchlang.testing.replay import replay_text
+
+    def differs(smaller: str) -> bool:
+        given = {"args": options.args, "ways": ways, **chosen}
+        return not compare(smaller, options.file, **given).agrees
+
+    small = reduce(text, differs, options.seconds)
+    shown = replay_text(small, ways, str(blame(small, ways, **chosen)))
+    if options.save:
+        replace_file(
+            Path(options.save), options.save, lambda out: out.write(shown.encode()) and None
+        )
+    elif not options.json:
+        write("\n" + shown)
 
 
 def fuzz(options: Namespace) -> int:
@@ -328,5 +379,8 @@ def completion(options: Namespace) -> int:
 
 FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
     **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
-    **{f.__name__: f for f in (run, check, trace, rules, show, diff, fuzz, fmt, lsp, completion)},
+    **{
+        f.__name__: f
+        for f in (run, check, trace, rules, show, diff, replay, fuzz, fmt, lsp, completion)
+    },
 }

@@ -3,8 +3,10 @@ own, and what the semantics that differ do not share is to blame."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,10 +19,12 @@ from finchlang.host import evaluate
 from finchlang.host.residual import ResidualHost
 from finchlang.native import emit_ops
 from finchlang.operations import arithmetic
+from finchlang.repl.__main__ import main
 from finchlang.rules import simplify
-from finchlang.source import Bug
+from finchlang.source import Bug, FinchError
 from finchlang.testing.compare import compare, suspects, ways_of
 from finchlang.testing.reduce import reduce
+from finchlang.testing.replay import way_of
 
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
@@ -114,6 +118,35 @@ def test_a_difference_is_reduced(monkeypatch: Patch, forgetful: None) -> None:
     ways = ways_of(("residual", "native"))
     small = reduce(PROGRAM, lambda text: not compare(text, ways=ways).agrees)
     assert len(small.splitlines()) <= 6 and "max" in small and not compare(small, ways=ways).agrees
+
+
+def test_what_differs_is_saved_and_replayed(
+    monkeypatch: Patch, forgetful: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, saved = tmp_path / "program.finch", tmp_path / "saved.finch"
+    program.write_text(PROGRAM, "utf-8")
+    with monkeypatch.context() as patch:
+        _max_is_min_natively(patch)
+        command = ["diff", str(program), "--engines", "interpret,native", "--save", str(saved)]
+        assert main(command) == 1
+        assert main(["replay", str(saved)]) == 1
+        assert "(look at" in capsys.readouterr().out
+    assert "# replay: interpret\n# replay: native\n# found: " in saved.read_text("utf-8")
+    assert main(["replay", str(saved), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agrees"]
+
+
+@pytest.mark.parametrize(
+    "line", ["interpret", "native --rules=paper --no-workspaces --checked --threads=2"]
+)
+def test_a_way_is_read_as_it_is_written(line: str) -> None:
+    assert str(way_of(line)) == line
+
+
+@pytest.mark.parametrize("line", ["", "fast", "native --quick", "native --threads=none"])
+def test_what_is_no_way_is_an_error(line: str) -> None:
+    with pytest.raises(FinchError, match="says no way to run"):
+        way_of(line)
 
 
 def test_a_bug_is_a_difference_whoever_else_has_it(monkeypatch: Patch, forgetful: None) -> None:

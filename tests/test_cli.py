@@ -450,7 +450,7 @@ def test_diff_reports_a_difference(spmv: str, capsys, monkeypatch) -> None:
 
     seen = []
     monkeypatch.setattr(compare, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
-    assert main(["diff", spmv, "one", "--tolerance", "0.5"]) == 1
+    assert main(["diff", spmv, "one", "--tolerance", "0.5", "--seconds", "0"]) == 1
     assert capsys.readouterr().out == "native differs\n"
     options = {"args": ["one"], "ways": ways_of(), "tolerance": 0.5}
     assert seen == [((SPMV, spmv), options)]

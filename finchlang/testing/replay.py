@@ -1,0 +1,56 @@
+"""A file that shows one difference alone: its script, and in comments how it is to be run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from finchlang.source import FinchError
+from finchlang.testing.compare import SEMANTICS, Comparison, Way, compare, ways_of
+
+_LINE = re.compile(r"^# replay: *(.*?) *$", re.MULTILINE)
+_WORDS = {"--no-workspaces": ("workspaces", False), "--checked": ("checked", True)}
+
+
+def replay_text(text: str, ways: Sequence[Way], found: str = "") -> str:
+    """A script with a line `# replay: WAY` for each way before it, and what was found in comments."""
+    lines = [f"# replay: {way}" for way in ways]
+    lines += [f"# found: {line}" for line in found.splitlines()]
+    return "\n".join([*lines, text.rstrip(), ""])
+
+
+def ways_in(text: str) -> tuple[Way, ...]:
+    """The ways that the `# replay:` lines of a text name; without such a line the four semantics. Raises
+    FinchError "syntax" for a line that names none."""
+    return tuple(map(way_of, _LINE.findall(text))) or ways_of()
+
+
+def way_of(words: str) -> Way:
+    """The way that is written so, as `str` of it writes it. Raises FinchError "syntax"."""
+    engine, *options = words.split() or [""]
+    way = Way(engine)
+    for option in options:
+        name, _, value = option.partition("=")
+        if option in _WORDS:
+            field, said = _WORDS[option]
+            way = replace(way, **{field: said})  # type: ignore[arg-type]
+        elif name == "--rules" and value:
+            way = replace(way, rules=value)
+        elif name == "--threads" and value.isdecimal() and int(value) > 0:
+            way = replace(way, threads=int(value))
+        else:
+            raise _wrong(words, f"`{option}` is no option of a way")
+    if engine not in SEMANTICS:
+        raise _wrong(words, f"`{engine}` is none of {', '.join(SEMANTICS)}")
+    return way
+
+
+def _wrong(words: str, why: str) -> FinchError:
+    hint = "as in `# replay: native --rules=paper --checked`"
+    return FinchError("syntax", f"`# replay: {words}` says no way to run: {why}", hint=hint)
+
+
+def replay(text: str, name: str = "<input>", args: Sequence[str] = ()) -> Comparison:
+    """Run a text in the ways it names, and compare. Raises FinchError "syntax"."""
+    return compare(text, name, args=args, ways=ways_in(text))
