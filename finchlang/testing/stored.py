@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Pair
 
-if TYPE_CHECKING:
-    from finchlang.testing.compare import Comparison, Way
 
-
-def stored_differences(found: Comparison, ways: dict[str, Way], tolerance: float) -> list[str]:
+def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> list[str]:
     """What differs in storage, beyond values: a line for each tensor that is unsound, or that two ways of
-    the same rules store differently, or two sets of rules with other entries; and one for unequal steps."""
+    the same rules store differently, or two sets of rules with other entries; and one for unequal steps.
+
+    `found` is a Comparison, `ways` are its Ways by their labels.
+    """
     lines = []
     labels = [n for n in found.engines if ways[n].engine != "denote" and n not in found.errors]
     labels = [n for n in labels if "the error" not in found.results[n]]
