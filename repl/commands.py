@@ -267,9 +267,11 @@ def _reduced(options: Namespace, text: str, ways: Sequence[Way], chosen: dict[st
     small = reduce(text, differs, options.seconds)
     shown = replay_text(small, ways, str(blame(small, ways, **chosen)))
     if options.save:
-        replace_file(
-            Path(options.save), options.save, lambda out: out.write(shown.encode()) and None
-        )
+
+        def put(out: BinaryIO) -> None:
+            out.write(shown.encode("utf-8"))
+
+        replace_file(Path(options.save), options.save, put)
     elif not options.json:
         write("\n" + shown)
 

@@ -85,8 +85,13 @@ def _within(node: Node) -> Iterator[Node]:
     yield from _parts(node)
     for k, child in enumerate(children(node)):
         for less in _within(child):
-            at = iter(range(len(children(node))))
-            yield map_children(lambda c, k=k, less=less, at=at: less if next(at) == k else c, node)
+            yield _with_child(node, k, less)
+
+
+def _with_child(node: Node, number: int, new: Node) -> Node:
+    """A node with another child at the place of this number."""
+    places = iter(range(number + 1))
+    return map_children(lambda child: new if next(places, None) == number else child, node)
 
 
 def _shorter(node: Node) -> Iterator[Node]:
