@@ -28,6 +28,7 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS)]  # the tests import one another by bare names
 
 from in_child import in_child  # noqa: E402
+from quick_native import compile_quickly  # noqa: E402
 
 from finchlang import FinchError, Session, Tensor  # noqa: E402
 
@@ -35,7 +36,8 @@ KINDS = (
     *("I/O", "syntax", "unknown name", "type", "dimension", "life cycle", "access order"),
     *("bounds", "resource", "user", "interrupted"),
 )
-#: bytes of address space that a child may take beside what it has, and seconds for a file
+#: bytes of address space that a child may take beside what it has, and seconds of a
+#: processor's time for a file, on a machine of any load
 MEMORY, SECONDS = 3 << 30, 20
 #: files that share a child
 BATCH = 250
@@ -186,9 +188,9 @@ def batch(
             warnings.simplefilter("ignore")
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY,) * 2)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a file that hangs ends the child
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)  # a file that hangs ends the child
             for number in range(first, numbers.stop):
-                signal.alarm(SECONDS)
+                signal.setitimer(signal.ITIMER_PROF, SECONDS)
                 report(check_file(number, suffixes[number % len(suffixes)], whole, folder))
 
         ended = in_child(work, 60 + SECONDS * len(numbers))
@@ -206,6 +208,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start, found, count = time.monotonic(), 0, 0
+    compile_quickly(some=8)
     kept = Path(tempfile.mkdtemp(prefix="damaged-files-"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
