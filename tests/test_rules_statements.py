@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from both_hosts import Memory, loop_sum, run_both, vector
-from kernels import kernel, run_congruent, run_script
+from kernels import kernel, run_congruent
 from looplet_nests import LookupNest
 
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import const
-from finchlang.host.ir import For, Load, While
 from finchlang.looplets import Run
 from finchlang.normalize.types import type_of
 from finchlang.rules.engine import Machine, State
@@ -47,18 +46,6 @@ def memory() -> Memory:
 
 def state() -> State:
     return State(ExecutingHost(), {})
-
-
-def statements(code: Any) -> list[Any]:
-    """Every statement of a residual, inner ones too."""
-    found = []
-    for statement in code.statements:
-        found.append(statement)
-        for name in ("then", "otherwise", "body", "test"):
-            inner = getattr(statement, name, None)
-            if inner is not None:
-                found.extend(statements(inner))
-    return found
 
 
 # ------------------------------------------------------------------------------------ expressions
@@ -137,21 +124,6 @@ def test_loop(memory: Memory, n: int, static: bool) -> None:
     assert found.staged["Loop"] == (0 if static and n == 0 else 1)
 
 
-def test_loop_over_one_coordinate_has_no_loop(memory: Memory) -> None:
-    """A single coordinate, even one that only the run knows."""
-    k = memory.number(7)
-    text = "begin\ns .= 0.0\nfor i = k:k\ns[] += i\nend\nend"
-    found = run_both(text, [], {"s": S}, memory, {"k": k})
-    assert found["s"] == 7.0
-    assert not any(isinstance(s, (For, While)) for s in statements(found.code))
-
-
-def test_loops_in_loops(memory: Memory) -> None:
-    text = "begin\ns .= 0.0\nfor j = 1:3\nfor i = j:3\ns[] += 10 * i + j\nend\nend\nend"
-    found = run_both(text, [], {"s": S}, memory)
-    assert found["s"] == sum(10 * i + j for j in range(1, 4) for i in range(j, 4))
-
-
 def test_extent(memory: Memory) -> None:
     """Ends are evaluated once, before the loop; they must be integers."""
     text = "begin\ns .= 0.0\nfor i = n + 1:2 * n\ns[] += 1\nend\nend"
@@ -207,19 +179,6 @@ def test_unfurl_outside(memory: Memory, lo: int, hi: int, static: bool) -> None:
     assert str(hi) in found.error.message and "5" in found.error.message
 
 
-def test_access() -> None:
-    """A repeated read of an element is one read."""
-    x = np.array([1.0, 2.0, 3.0])
-    found = run_congruent(
-        kernel("s .= 0.0\nfor i = _\ns[] += x[i] * x[i] + x[i]\nend"), {"x": x, "s": Scalar(0.0)}
-    )
-    assert found["s"] == 20.0
-    assert found.steps["load"] == 3
-    loads = [s for s in statements(found.residual.body) if isinstance(s, Load)]
-    assert len(loads) == 1
-    assert found.rules["Access"] == 3
-
-
 # ------------------------------------------------------------------------------------- statements
 
 
@@ -237,14 +196,6 @@ def test_assign(op: str, fill: float, expected: float) -> None:
     assert found.rules["Assign"] == len(x)
 
 
-def test_assign_overwrites() -> None:
-    """`=` keeps the new value and does not look at the old."""
-    x = np.array([1.0, 2.0])
-    found = run_congruent(kernel("y .= 0\nfor i = _\ny[i] = x[i]\nend"), {"x": x, "y": np.zeros(2)})
-    np.testing.assert_array_equal(found["y"], x)
-    assert found.steps["load"] == 2  # of x
-
-
 def test_assign_converts_or_refuses() -> None:
     f = np.array([0.1, 0.2])
     found = run_congruent(
@@ -256,49 +207,6 @@ def test_assign_converts_or_refuses() -> None:
         kernel("y .= 0\nfor i = _\ny[i] = x[i]\nend"), {"x": f, "y": np.zeros(2, np.int64)}
     )
     assert found.error is not None and found.error.kind == "type"
-
-
-def test_define() -> None:
-    found = run_congruent(
-        kernel("s .= 0.0\nfor i = _\nlet v = x[i] + 1\ns[] += v * v\nend\nend"),
-        {"x": np.array([2.0, 3.0]), "s": Scalar(0.0)},
-    )
-    assert found["s"] == 25.0
-    assert found.rules["Define"] == 2
-    assert found.steps["load"] == 2
-
-
-def test_block(memory: Memory) -> None:
-    """In order: the second statement sees what the first one did."""
-    text = "begin\ns .= 1.0\ns[] += 1\ns[] *= 5\ns[] += 1\nend"
-    found = run_both(text, [], {"s": "Scalar(1.0)"}, memory)
-    assert found["s"] == 11.0
-    assert found.interpreted["Block"] == found.staged["Block"] == 3
-
-
-def test_sieve_true(memory: Memory) -> None:
-    text = "begin\ns .= 0.0\nif n > 3\ns[] += 1\nend\nend"
-    found = run_both(text, [], {"s": S}, memory, {"n": memory.number(4)})
-    assert found["s"] == 1.0
-    assert found.interpreted["SieveTrue"] == 1 and found.interpreted["SieveFalse"] == 0
-    assert found.staged["SieveTrue"] == found.staged["SieveFalse"] == 1
-
-
-def test_sieve_false(memory: Memory) -> None:
-    text = "begin\ns .= 0.0\nif n > 3\ns[] += 1\nend\nend"
-    found = run_both(text, [], {"s": S}, memory, {"n": memory.number(3)})
-    assert found["s"] == 0.0
-    assert found.interpreted["SieveFalse"] == 1 and found.interpreted["SieveTrue"] == 0
-
-
-@pytest.mark.parametrize("condition, expected", [("true", 1.0), ("false", 0.0), ("2 < 1", 0.0)])
-def test_sieve_on_a_constant_needs_no_branch(
-    memory: Memory, condition: str, expected: float
-) -> None:
-    text = f"begin\ns .= 0.0\nif {condition}\ns[] += 1\nend\nend"
-    found = run_both(text, [], {"s": S}, memory)
-    assert found["s"] == expected
-    assert found.steps["branch"] == 0
 
 
 def test_sieve_needs_a_bool(memory: Memory) -> None:
@@ -388,14 +296,3 @@ def test_the_tracer_is_told_every_step() -> None:
     assert told[-1][2] == EMPTY
     for one, other in zip(told, told[1:], strict=False):
         assert one[3] != other[3] or one[2] is other[1]
-
-
-def test_terms_left_to_the_host_keep_their_types(memory: Memory) -> None:
-    """An Int8 read is an Int8: nothing is widened on the way."""
-    x = np.array([100, 100], np.int8)
-    found = run_script(
-        kernel("y .= 0\nfor i = _\ny[i] = x[i] + x[i]\nend"),
-        {"x": x, "y": np.zeros(2, np.int8)},
-        "interpret",
-    )
-    np.testing.assert_array_equal(found["y"], x + x)
