@@ -32,7 +32,7 @@ from finchlang.types import Float32, Int64
 
 pytestmark = pytest.mark.optimised
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").rglob("*.finch"))
+PROGRAMS = sorted((Path(__file__).parents[1] / "programs").rglob("*.finch"))
 SPMV = """
 @finch begin
     y .= 0
