@@ -262,7 +262,7 @@ def numpy_view(name: str, value: Any, modes: list[int], shape: tuple[int, ...]) 
     if not isinstance(value, np.ndarray):
         return None
     if name in ("permute_dims", "permutedims"):
-        return value.transpose([mode - 1 for mode in modes])
+        return value.transpose([mode - 1 for mode in modes] or None)  # by default all, reversed
     if name not in ("reshape", "flatten", "vec", "expand_dims", "squeeze"):
         return None
     try:
