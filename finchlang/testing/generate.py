@@ -11,7 +11,6 @@ import itertools
 import random
 import re
 from dataclasses import dataclass, field
-from math import prod
 
 from finchlang.testing.grammar import (
     CONDITIONS,
@@ -163,12 +162,14 @@ class Maker:
             all_of = [c for c in all_of if (c[0] <= c[1]) == (takes == "<=") or c[0] == c[1]]
         return [[c] for c in all_of if self.chance(density)]
 
-    def entries(self, levels: Levels, shape: tuple[int, ...], tensor: Tensor) -> dict:
+    def entries(
+        self, levels: Levels, shape: tuple[int, ...], tensor: Tensor
+    ) -> dict[tuple[int, ...], str]:
         """Values by their coordinates."""
         if not levels:
             return {(): "true" if tensor.type == "Bool" else self.value(tensor.type)}
         (name, modes), *rest = levels
-        found = {}
+        found: dict[tuple[int, ...], str] = {}
         for group in self.places(LEVELS[name].takes, shape[-modes:]):
             below = self.entries(tuple(rest), shape[:-modes], tensor)
             for own in group:
@@ -182,7 +183,7 @@ class Maker:
         format = self.format(tensor)
         sizes = ", ".join(map(str, shape))
         found = {} if is_empty else self.entries(tensor.levels, shape, tensor)
-        if not found or not prod(shape):
+        if not found or 0 in shape:
             return f"Tensor({format}, {sizes})"
         if len(shape) > 2 and float(tensor.fill == "false" or eval_zero(tensor.fill)):
             places = (f"[{', '.join(str(at[k] + 1) for at in found)}]" for k in range(len(shape)))
@@ -208,7 +209,7 @@ class Maker:
             kind = self.random.choice(SCALARS) if self.chance(0.4) else "Scalar"
             given = f"{fill}, {self.value(type)}"
             self.before.append(f"{tensor.name} = {kind}({given})")
-        elif levels is None and self.chance(0.12) and len(dims) < 3 and prod(shape):
+        elif levels is None and self.chance(0.12) and len(dims) < 3 and 0 not in shape:
             tensor.levels = (("Dense", 1),) * len(dims)
             tensor.fill = self.typed(0, type)
             text = self.literal_of(tensor, shape)
@@ -286,9 +287,9 @@ class Maker:
             return f"coalesce({self.permitted(nest, tensor)}, {zero})"
         at = [self.mode(nest, d) for d in tensor.dims]
         if len(at) > 1 and self.chance(0.08):
-            order = self.random.sample(range(len(at)), len(at))
-            modes = ", ".join(str(k + 1) for k in order)
-            return f"swizzle({tensor.name}, {modes})[{', '.join(at[k] for k in order)}]"
+            turned = self.random.sample(range(len(at)), len(at))
+            modes = ", ".join(str(k + 1) for k in turned)
+            return f"swizzle({tensor.name}, {modes})[{', '.join(at[k] for k in turned)}]"
         if at and self.chance(0.05):
             given = ", ".join(self.random.choice((*PROTOCOLS, "nothing")) for _ in at)
             return f"protocolize({tensor.name}, {given})[{', '.join(at)}]"

@@ -85,7 +85,7 @@ def einsum_of(seed: int) -> tuple[Einsum, list[tuple[str, Einsum, Callable[[Any]
 
     shuffled = tuple(rng.sample(first.operands, count))
     back = tuple(reversed(result))
-    variants = [
+    variants: list[tuple[str, Einsum, Callable[[Any], Any]]] = [
         ("operands permuted", replace(first, operands=shuffled), same),
         ("formats changed", replace(first, made=_data(maker, names, dense)), same),
         (
