@@ -117,9 +117,13 @@ def typed(node: Node, call: Call) -> Node:
 
 
 def in_type(node: Node, type: Type) -> Node:
-    """`node`, as a literal of `type` if it is a literal number."""
-    is_number = isinstance(node, Literal) and literal_type(node) is not None
-    return Literal(type.wrap(node.value), type.name) if is_number else node  # type: ignore
+    """`node`, as a literal of `type` if it is a literal number, which for integers is a whole one."""
+    if not isinstance(node, Literal) or literal_type(node) is None:
+        return node
+    value: Any = node.value
+    if type.kind in ("int", "uint") and value % 1 != 0:  # also of Inf and NaN
+        return node
+    return Literal(type.wrap(value), type.name)
 
 
 # --------------------------------------------------------------------------- laws of one argument

@@ -188,7 +188,7 @@ def batch(
             warnings.simplefilter("ignore")
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY,) * 2)
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)  # a file that hangs ends the child
+            signal.signal(signal.SIGPROF, signal.default_int_handler)  # as Ctrl-C for a long script
             for number in range(first, numbers.stop):
                 signal.setitimer(signal.ITIMER_PROF, SECONDS)
                 report(check_file(number, suffixes[number % len(suffixes)], whole, folder))
