@@ -227,7 +227,7 @@ class Binding(RuleBasedStateMachine):
         tensor = self.bound(s, name, Tensor)
         if tensor is not None:
             arrays = [a for level in tensor.storage for a in level.values() if hasattr(a, "copy")]
-            self.world.handed = [*self.world.handed, *((a, a.copy()) for a in arrays)][-8:]
+            self.world.handed = [*self.world.handed, *((tensor, a, a.copy()) for a in arrays)][-8:]
 
     @step()
     def forget(self) -> None:

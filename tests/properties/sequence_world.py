@@ -226,7 +226,7 @@ class World:
         self.sessions = [Session(), Session(workspaces=False)]
         self.tensors: dict[int, tuple[Tensor, np.ndarray]] = {}  # with what they must hold
         self.views: dict[int, tuple[Any, Any, Callable]] = {}  # of what value, and which part
-        self.handed: list[tuple[np.ndarray, np.ndarray]] = []  # parts of tensors, and copies
+        self.handed: list[tuple[Tensor, np.ndarray, np.ndarray]] = []  # of which, a part, a copy
         self.past: list[Any] = []
         numbers = np.arange(1.0, 6.0)
         for session in self.sessions:
@@ -318,7 +318,7 @@ class Snapshot:
         for tensor, wanted in self.tensors.values():
             check_sound(tensor)
             _same(f"a {tensor.format}", tensor.to_numpy(), wanted)
-        for handed, wanted in self.world.handed:
+        for _, handed, wanted in self.world.handed:
             _same("an array that a tensor handed out", handed, wanted)
         self.world.tensors = self.tensors
 
@@ -349,17 +349,19 @@ def call(world: World, number: int, program: Program, how: str = "run") -> None:
     except Refused as refused:
         due |= set(refused.kinds)
     for name, dense in expected.items():
-        if "{Int8}" in str(getattr(values[name], "format", "")) and len(dense) > 127:
+        if "{Int8}" in _format(values[name]) and len(dense) > 127:
             due.add("dimension")
     is_ordered = not session.workspaces and not all(_is_random(values[n]) for n in program.writes)
     may = {"access order"} if is_ordered else set()
-    if due and any("{Int8}" in str(getattr(values[n], "format", "")) for n in program.writes):
+    if due and any("{Int8}" in _format(values[n]) for n in program.writes):
         may.add("dimension")  # of two errors that are due it may be either
     error = _perform(session, program, values, how)
     if error is not None and error.kind not in due | may:
         raise Finding(f"an error that none expects: {error}")
     if error is None and due:
         raise Finding(f"no error, where one of {due} is due")
+    changed = [values[n] for n in program.writes if not _is_made_anew(program, n, values[n])]
+    world.handed = [h for h in world.handed if all(h[0] is not value for value in changed)]
     for name, dense in expected.items() if error is None else ():
         _take_over(world, number, name, values[name], dense, before)
     before.compare()
@@ -393,6 +395,16 @@ def _is_random(value: Any) -> bool:
     """Whether it may be written in any order."""
     formats = ("Dense(Element", "Dense(Dense(", "SparseHash", "SparseByteMap(Element")
     return isinstance(value, np.ndarray) or str(value.format).startswith(formats)
+
+
+def _format(value: Any) -> str:
+    return str(getattr(value, "format", ""))
+
+
+def _is_made_anew(program: Program, name: str, value: Any) -> bool:
+    """Whether it is written into other memory than what it handed out; tables are written in place."""
+    tables = ("ByteMap", "Hash")
+    return f"{name} .= 0" in program.text and not any(t in _format(value) for t in tables)
 
 
 def _refusals(world: World, program: Program, values: dict[str, Any]) -> set[str]:
