@@ -267,8 +267,11 @@ def test_a_hundred_thousand_calls_of_one_kernel() -> None:
     """An entry is changed, then not for as many calls as there are marks to tell calls apart and more,
     then in a call that fails: all is as before it. Any counter of fewer than nine bits wraps around."""
     session, y, s = Session(), np.zeros(4), np.array([1.0, 2.0])
+    stored = Tensor.from_numpy(
+        s, "SparseList(Element(0.0))"
+    )  # a dense one is looked through before
     k = np.array([2, 3])
-    session["y"], session["k"], session["s"] = y, k, s
+    session["y"], session["k"], session["s"] = y, k, stored
     wanted, calls = np.zeros(4), 0
     for gap in range(1, 445):
         for at in range(gap):
