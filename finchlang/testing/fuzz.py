@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.source import FinchError
+from finchlang.testing.blame import blame
 from finchlang.testing.compare import Way, compare
 from finchlang.testing.coverage import Coverage, report
 from finchlang.testing.reduce import reduce
+from finchlang.testing.replay import replay_text
 from finchlang.testing.scripts import generate
 from finchlang.testing.variants import differences
 
@@ -27,6 +29,8 @@ from finchlang.testing.variants import differences
 HANGS, REDUCES = 120.0, 30.0
 #: what a case may come to
 RUN, REFUSED, DIFFERS, CRASHED, HUNG = "run", "refused", "differs", "crashed", "hangs"
+#: that, what there is to say, what was reached (None if the process ended), and the script, if it is known
+Outcome = tuple[str, str, Any, str]
 
 
 @dataclass(frozen=True)
@@ -114,21 +118,19 @@ def _work(connection: Connection, options: Options) -> None:
     while (seed := connection.recv()) is not None:
         cover = Coverage()
         kind, said = run_case(seed, options, cover)
-        if kind == DIFFERS and not options.metamorphic:
-            said += "\n" + _reduced(seed, options)
-        connection.send((kind, said, cover.counts))
+        text = "" if options.metamorphic else generate(seed)
+        if kind == DIFFERS and text:
+            text = _reduced(text, ways(options, seed))
+            said = str(blame(text, ways(options, seed))) or said
+        connection.send((kind, said, cover.counts, text))
 
 
-def _reduced(seed: int, options: Options) -> str:
-    """A smaller script that differs as that of a seed does."""
-
-    def differs(text: str) -> bool:
-        return bool(compare(text, ways=ways(options, seed)).differences)
-
+def _reduced(text: str, chosen: tuple[Way, ...]) -> str:
+    """A smaller script that differs as this one does; the script itself where what looks for one fails."""
     try:
-        return reduce(generate(seed), differs, REDUCES)
-    except Exception as error:
-        return f"# not reduced: {type(error).__name__}: {error}\n{generate(seed)}"
+        return reduce(text, lambda small: not compare(small, ways=chosen).agrees, REDUCES)
+    except Exception:
+        return text
 
 
 class _Worker:
@@ -152,7 +154,7 @@ class _Worker:
 
 
 def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -> Summary:
-    """Run a campaign; findings are written to the folder `out` too, each a script with what differs."""
+    """Run a campaign; findings are written to the folder `out` too, each as `finch replay` takes it."""
     summary, start = Summary(), time.monotonic()
     last = options.seed + (options.cases or sys.maxsize)
     workers = [_Worker(options) for _ in range(options.workers)]
@@ -185,24 +187,24 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
     return summary
 
 
-def _outcome(worker: _Worker) -> tuple[str, str, Any] | None:
+def _outcome(worker: _Worker) -> Outcome | None:
     """What came of the case that a worker has, if it is known; without counts if the worker is to end."""
     if worker.seed < 0:
         return None
     try:
         if worker.connection.poll():
-            kind, said, counts = worker.connection.recv()
-            return kind, said, counts or Counter({("script", "run"): 1})
+            kind, said, counts, text = worker.connection.recv()
+            return kind, said, counts or Counter({("script", "run"): 1}), text
     except (EOFError, OSError):
         worker.process.join()
-        return CRASHED, f"the process ended with status {worker.process.exitcode}", None
+        return CRASHED, f"the process ended with status {worker.process.exitcode}", None, ""
     if time.monotonic() - worker.since > HANGS:
-        return HUNG, f"no end after {HANGS:.0f} s", None
+        return HUNG, f"no end after {HANGS:.0f} s", None, ""
     return None
 
 
-def _note(summary: Summary, options: Options, seed: int, outcome: tuple[str, str, Any]) -> None:
-    kind, said, counts = outcome
+def _note(summary: Summary, options: Options, seed: int, outcome: Outcome) -> None:
+    kind, said, counts, text = outcome
     summary.counts[kind] += 1
     if options.coverage:
         summary.reached.update(counts or {})
@@ -213,7 +215,6 @@ def _note(summary: Summary, options: Options, seed: int, outcome: tuple[str, str
         if options.out:
             folder = Path(options.out)
             folder.mkdir(parents=True, exist_ok=True)
-            said = f"seed {seed}: {kind}: {said}"
-            comment = "\n".join(f"# {line}" for line in said.splitlines())
-            script = "" if options.metamorphic else generate(seed)
-            (folder / f"seed{seed}.finch").write_text(f"{comment}\n{script}", "utf-8")
+            script = text or ("" if options.metamorphic else generate(seed))
+            file = replay_text(script, ways(options, seed), f"seed {seed}: {kind}: {said}")
+            (folder / f"seed{seed}.finch").write_text(file, "utf-8")
