@@ -27,29 +27,37 @@ from in_child import in_child
 from finchlang.tensors import aligned
 
 TESTS = Path(__file__).parent
-FILES = (
-    *("programs", "case_matrix", "case_studies", "native", "native_random", "native_operations"),
-    *(
-        "native_failures",
-        "pass_undo_log",
-        "native_compile_cache",
-        "pass_privatisation",
-        "native_cache",
-    ),
-    *("level_blocks", "level_bytemap", "level_coo", "level_coordinates", "level_hash"),
-    *("level_packed", "level_pinpoint", "level_runs", "level_sparse_interval", "narrow_indices"),
-    *(
-        "slices",
-        "wrappers",
-        "masks",
-        "scalars",
-        "early_break",
-        "roundtrips",
-        "storage",
-        "back_buffers",
-    ),
-    *("calling", "stale_views", "threads", "session", "agreement", "foreign"),
-)
+#: those in which native code goes through arrays of all kinds
+FILES = [
+    "contracts/test_adoption",
+    "contracts/test_call",
+    "contracts/test_code_cache",
+    "contracts/test_compile_cache",
+    "contracts/test_host",
+    "contracts/test_level",
+    "contracts/test_level_storage",
+    "contracts/test_native_code",
+    "contracts/test_policy",
+    "contracts/test_residual_pass",
+    "contracts/test_sort",
+    "contracts/test_undo_log",
+    "properties/test_semantics",
+    "properties/test_sequences",
+    "test_back_buffers",
+    "test_calling",
+    "test_case_matrix",
+    "test_case_studies",
+    "test_early_break",
+    "test_foreign",
+    "test_masks",
+    "test_programs",
+    "test_scalars",
+    "test_session",
+    "test_slices",
+    "test_stale_views",
+    "test_threads",
+    "test_wrappers",
+]
 
 
 class Watch:
@@ -122,9 +130,7 @@ def main() -> int:
     parser.add_argument("--side", choices=(*SIDES, "both"), default="both")
     known, options = parser.parse_known_args()
     if not any(Path(option.partition("::")[0]).exists() for option in options):
-        files = [TESTS / f"test_{name}.py" for name in FILES]
-        files.append(TESTS / "properties" / "test_sequences.py")
-        options += [str(path) for path in files if path.exists()]
+        options += [str(TESTS / f"{name}.py") for name in FILES]
     count = 0
     for side in SIDES if known.side == "both" else (known.side,):
         for finding in findings(side, options):
