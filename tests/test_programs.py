@@ -208,7 +208,12 @@ def check_laws(path: Path, folder: Path) -> None:
     for name in base.names():
         if isinstance(tensor := base[name], Tensor):
             for found in (one, other):
-                np.testing.assert_array_equal(tensor.entries()[0], found[name].entries()[0], name)
+                np.testing.assert_array_equal(stored(tensor), stored(found[name]), name)
+
+
+def stored(tensor: Tensor) -> Any:
+    """The coordinates that a tensor stores, or how many leaves where its runs may be too long to list."""
+    return tensor.nnz if tensor.size > 10**9 else tensor.entries()[0]
 
 
 def check_steps(path: Path, folder: Path) -> None:

@@ -122,7 +122,7 @@ def _encoding(content: bytes, others: list[bytes], rng: random.Random) -> bytes:
 
 
 DAMAGES = (_bytes, _cut, _inserted, _number, _number, _lines, _head, _encoding)
-KERNEL = "@finch begin\ny .= 0\nfor i = _\n y[i] = 2 * x[i] + b\nend\nend"
+KERNEL = "@finch begin\ny .= 0\nfor i = _\n y[i] = {number} * x[i] + b\nend\nend"
 
 
 def check_read(path: Path) -> str:
@@ -149,20 +149,22 @@ def check_read(path: Path) -> str:
     return said
 
 
-def check_cache(folder: Path, rng: random.Random) -> str:
-    """Damage the entries of the compile cache: what is not as it was written is a miss."""
+def check_cache(folder: Path, number: int, rng: random.Random) -> str:
+    """Damage the entries of the compile cache: what is not as it was written is a miss. The kernel is a new
+    one, which this process has not compiled before."""
+    kernel = KERNEL.format(number=number)
     session = Session()
     session["x"], session["y"], session["b"] = np.arange(4.0), np.zeros(4), 1.0
-    session.run(KERNEL)
-    files = [p for p in folder.iterdir() if p.is_file()]
+    session.run(kernel)
+    files = [p for p in folder.glob("*") if p.is_file()]
     contents = [p.read_bytes() for p in files]
     for path, content in zip(files, contents, strict=True):
         path.write_bytes(damaged(content, contents, rng))
     session = Session()
     session["x"], session["y"], session["b"] = np.arange(4.0), np.zeros(4), 1.0
-    session.run(KERNEL)
-    assert session["y"].tolist() == [1, 3, 5, 7]
-    for path in folder.iterdir():  # or what was damaged is damaged again, and grows
+    session.run(kernel)
+    assert session["y"].tolist() == [number * n + 1 for n in range(4)]
+    for path in folder.glob("*"):  # or what was damaged is damaged again, and grows
         path.unlink()
     return DONE
 
@@ -170,7 +172,7 @@ def check_cache(folder: Path, rng: random.Random) -> str:
 def check_file(number: int, suffix: str, whole: dict[str, list[bytes]], folder: Path) -> str:
     rng = random.Random(number)
     if suffix == "cache":
-        return check_cache(Path(os.environ["FINCH_CACHE_DIR"]), rng)
+        return check_cache(Path(os.environ["FINCH_CACHE_DIR"]), number, rng)
     others = [rng.choice(files) for files in whole.values()]
     path = folder / f"a{suffix}"
     path.write_bytes(damaged(rng.choice(whole[suffix]), others, rng))

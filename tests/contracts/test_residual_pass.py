@@ -212,12 +212,12 @@ class Changed:
         self.passes: tuple[Pass, ...] = ()
         self.by: set[Pass] = set()
 
-    def run(self, residual: Residual, arrays: Any, inputs: Any) -> Any:
+    def run(self, residual: Residual, arrays: Any, inputs: Any, host: Any = None) -> Any:
         if not self.passes:
             undone(residual, arrays, inputs)
             body = residual.body
             self.by |= {p for p in PASSES if transform(residual, [p]).body != body}
-        return run_residual(transform(residual, self.passes), arrays, inputs)
+        return run_residual(transform(residual, self.passes), arrays, inputs, host)
 
     def selections(self) -> list[tuple[Pass, ...]]:
         """Of those that change something, each selection in their order, and all passes."""

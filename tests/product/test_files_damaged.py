@@ -12,6 +12,8 @@ sys.path.append(str(Path(__file__).parents[2]))  # `tests` is a package of the c
 
 from tests.campaigns import files
 
+pytestmark = pytest.mark.optimised  # other code is not kept in the cache
+
 
 def test_some_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("binsparse")
@@ -21,6 +23,7 @@ def test_some_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     found = list(files.batch(range(500), suffixes, whole, tmp_path))
     assert not [finding for _, finding in found if finding]
     assert sum(done for done, _ in found) == 500
+    assert (tmp_path / "cache").is_dir()  # there was something to damage
 
 
 @pytest.mark.parametrize("fault", ["raises", "crashes", "changes what is bound"])
