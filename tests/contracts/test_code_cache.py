@@ -130,8 +130,8 @@ assert (data == np.arange(100)).all()
 
 def test_another_process_needs_no_compiler(tmp_path: Path) -> None:
     """Not for the kernel, nor for the procedures that it calls and is called by."""
-    here = Path(__file__).parents[1]
-    paths = os.pathsep.join([str(here), str(here.parent)])
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here), str(here.parents[1])])
     environment = {**os.environ, "FINCH_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
     for turn in ("first", "again"):
         subprocess.run([sys.executable, "-c", SORTS, turn], env=environment, check=True)
