@@ -6,7 +6,8 @@ What a program has to do stands in its comments:
                                  may use the program's names) at the end; floats within 1e-9
     # expect: "a line"           this is the next line that the program prints, without the quotes
     # error: kind @ 3:5 part     the program ends with an error of this kind, at line 3, column 5
-                                 (`@ 3` for any column) whose message contains `part`
+                                 (`@ 3` for any column) whose message contains `part`; `@ :5` is
+                                 column 5 of the line that the comment ends
     # stores: A 5                the tensor A has so many stored leaves, under all rules
     # notes: part                the next note that is told contains `part`; no other note is told
                                  (`none`: none is)
@@ -17,6 +18,8 @@ What a program has to do stands in its comments:
     # options: --no-workspaces   what is written out of order is an error
     # engines: native interpret  only these engines run it (a semantics may give meaning to what
                                  others refuse); all do if nothing is said
+    # case: name                 a program of its own begins, which ends at the next; what stands above
+                                 the first is at the head of each
 
 A program with none of them would test nothing and is an error itself. In a program, `FOLDER` is the
 name of a temporary folder. Of all programs the residual takes the interpreter's steps, and the rules
@@ -49,7 +52,6 @@ from finchlang.testing.stored import same
 
 pytestmark = pytest.mark.optimised
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").rglob("*.finch"))
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 #: steps of the host, as `ExecutingHost.steps` counts them, and what is counted besides
 HOST = [
@@ -71,7 +73,10 @@ NAMES = {*HOST, "total", "code", *(r.name for r in RULES), *(s for r in RULES fo
 _COMMENT = re.compile(
     r"#\s*(expect|error|engines|options|stores|notes|rule|steps):\s*(.*?)\s*$", re.MULTILINE
 )
-_ERROR = re.compile(r"(?P<kind>[a-zA-Z/ ]+?) @ (?P<line>\d+)(?::(?P<column>\d+))?\s*(?P<part>.*)")
+_CASE = re.compile(r"^# case: (\w+)\n", re.MULTILINE)
+_ERROR = re.compile(
+    r"(?P<kind>[a-zA-Z/ ]+?) @ (?=[\d:])(?P<line>\d*)(?::(?P<column>\d+))?\s*(?P<part>.*)"
+)
 _COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
 
 
@@ -82,14 +87,15 @@ class Expected:
     values: list[tuple[str, str]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     error: re.Match[str] | None = None
+    line: int = 0
     stores: list[tuple[str, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     engines: tuple[str, ...] = RUNNING
     workspaces: bool = True
 
-    def take(self, kind: str, rest: str) -> None:
-        """A comment; ValueError for one that is not understood."""
+    def take(self, kind: str, rest: str, line: int) -> None:
+        """A comment that ends a line; ValueError for one that is not understood."""
         if kind == "engines":
             self.engines = tuple(rest.split())
         elif kind == "options":
@@ -97,7 +103,7 @@ class Expected:
                 raise ValueError("no such option")
             self.workspaces = False
         elif kind == "error":
-            self.error = _ERROR.fullmatch(rest)
+            self.error, self.line = _ERROR.fullmatch(rest), line
             if self.error is None or self.error["kind"] not in ERROR_KINDS:
                 raise ValueError(f"not understood: error: {rest}")
         elif kind == "stores":
@@ -121,8 +127,8 @@ class Expected:
 def expected(text: str) -> Expected:
     """The comments of a program; ValueError for one that is not understood, or if there is none."""
     found = Expected()
-    for kind, rest in _COMMENT.findall(text):
-        found.take(kind, rest)
+    for comment in _COMMENT.finditer(text):
+        found.take(comment[1], comment[2], text.count("\n", 0, comment.start()) + 1)
     if not set(found.engines) <= set(RUNNING) or not found.engines:
         raise ValueError("no such engine")
     for claim in found.steps:
@@ -134,7 +140,31 @@ def expected(text: str) -> Expected:
     return found
 
 
-WANTED = {path: expected(path.read_text("utf-8")) for path in PROGRAMS}
+@dataclass(frozen=True)
+class Case:
+    """A program: a file, or one of its cases, whose lines are numbered as in the file."""
+
+    name: str
+    text: str
+
+
+def programs_of(path: Path) -> Iterator[Case]:
+    """The programs of a file."""
+    text = path.read_text("utf-8")
+    cases = [*_CASE.finditer(text)]
+    if not cases:
+        yield Case(path.stem, text)
+        return
+    ends = [*(case.start() for case in cases[1:]), len(text)]
+    for case, end in zip(cases, ends, strict=True):
+        above, between = text[: cases[0].start()], text[cases[0].start() : case.end()]
+        lines = "\n" * between.count("\n")
+        yield Case(f"{path.stem}-{case[1]}", above + lines + text[case.end() : end])
+
+
+FILES = sorted((Path(__file__).parent / "programs").rglob("*.finch"))
+PROGRAMS = [program for path in FILES for program in programs_of(path)]
+WANTED = {program: expected(program.text) for program in PROGRAMS}
 
 
 # ------------------------------------------------------------------------------------- running them
@@ -160,28 +190,33 @@ class Watch(Observer):
 
 
 def ran(
-    path: Path, engine: str, folder: Path, rules: str = "all", checked: bool = False, **options: Any
+    program: Case,
+    engine: str,
+    folder: Path,
+    rules: str = "all",
+    checked: bool = False,
+    **options: Any,
 ) -> Session:
     """The session that a program ran in, which ended as it says."""
-    wanted, printed, watch = WANTED[path], list[str](), Watch(**options)
+    wanted, printed, watch = WANTED[program], list[str](), Watch(**options)
     choices = engine, rules, printed.append, (), watch, wanted.workspaces, checked
     session = Session(*choices)
     session["FOLDER"] = str(folder)
     error: FinchError | None = None
     try:
-        session.run(path.read_text("utf-8"), path.name)
+        session.run(program.text, program.name)
     except FinchError as found:
         error = found
-    check_error(error, wanted.error)
+    check_error(error, wanted)
     assert "".join(printed).splitlines() == wanted.lines
     return session
 
 
 def check_program(
-    path: Path, engine: str, folder: Path, checked: bool = False, rules: str = "all"
+    program: Case, engine: str, folder: Path, checked: bool = False, rules: str = "all"
 ) -> None:
     """Run a program, which must do what it says, by some of the rules."""
-    wanted, session = WANTED[path], ran(path, engine, folder, rules, checked)
+    wanted, session = WANTED[program], ran(program, engine, folder, rules, checked)
     told = [note.message for note in session.notes]
     for name, value in wanted.values:
         meant, got = session.run(value), session.run(name)
@@ -196,11 +231,11 @@ def check_program(
         assert all(part in note for part, note in zip(parts, told, strict=True)), told
 
 
-def check_laws(path: Path, folder: Path) -> None:
+def check_laws(program: Case, folder: Path) -> None:
     """That the residual takes the interpreter's steps (congruence), and that derived rules change how
     much is done, but not what is stored."""
     runs = [
-        ran(path, engine, folder, rules)
+        ran(program, engine, folder, rules)
         for engine, rules in (("residual", "all"), ("interpret", "all"), ("interpret", "paper"))
     ]
     one, other, base = runs
@@ -216,31 +251,33 @@ def stored(tensor: Tensor) -> Any:
     return tensor.nnz if tensor.size > 10**9 else tensor.entries()[0]
 
 
-def check_steps(path: Path, folder: Path) -> None:
+def check_steps(program: Case, folder: Path) -> None:
     """That a program takes the steps it says."""
     counts: dict[str, list[Counter[str]]] = {}
 
     def number(found: re.Match[str]) -> str:
         name, rules, at = found[1], found[2] or "all", found[3]
         if rules not in counts:
-            session = ran(path, "interpret", folder, rules, traces=True)
+            session = ran(program, "interpret", folder, rules, traces=True)
             counts[rules] = session.observer.runs
         runs = counts[rules]
         return str(runs[int(at) - 1][name] if at else sum(run[name] for run in runs))
 
-    for claim in WANTED[path].steps:
+    for claim in WANTED[program].steps:
         counted = _COUNT.sub(number, claim)
         assert eval(counted), f"{claim}: {counted}"  # of numbers and signs
 
 
-def check_error(error: FinchError | None, wanted: re.Match[str] | None) -> None:
+def check_error(error: FinchError | None, program: Expected) -> None:
+    wanted = program.error
     if wanted is None:
         if error is not None:
             raise error
         return
     assert error is not None, "there was no error"
     assert error.kind == wanted["kind"], error
-    assert error.span is not None and error.span.line == int(wanted["line"]), error
+    line = int(wanted["line"] or program.line)
+    assert error.span is not None and error.span.line == line, error
     if wanted["column"]:
         assert error.span.column == int(wanted["column"]), error
     assert wanted["part"] in error.message, error
@@ -280,60 +317,60 @@ def equal(got: Any, meant: Any) -> bool:
 def runs() -> Iterator[Any]:
     """Each program on each engine, and in the interpreter by the paper's rules alone, too. Quick are all
     natively and by the denotation, and half of them interpreted by either set of rules."""
-    for path, wanted in WANTED.items():
-        is_odd = bool(zlib.crc32(path.stem.encode()) % 2)
+    for program, wanted in WANTED.items():
+        is_odd = bool(zlib.crc32(program.name.encode()) % 2)
         for engine in wanted.engines:
             for rules in ("all", "paper") if engine == "interpret" else ("all",):
                 is_slow = engine == "residual" or (
                     engine == "interpret" and is_odd == (rules == "all")
                 )
-                name = f"{path.stem}-{engine}" + f"-{rules}" * (rules != "all")
+                name = f"{program.name}-{engine}" + f"-{rules}" * (rules != "all")
                 marks = [pytest.mark.slow] if is_slow else []
-                yield pytest.param(path, engine, rules, id=name, marks=marks)
+                yield pytest.param(program, engine, rules, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("path", "engine", "rules"), [*runs()])
-def test_program(path: Path, engine: str, rules: str, tmp_path: Path) -> None:
-    check_program(path, engine, tmp_path, rules=rules)
+@pytest.mark.parametrize(("program", "engine", "rules"), [*runs()])
+def test_program(program: Case, engine: str, rules: str, tmp_path: Path) -> None:
+    check_program(program, engine, tmp_path, rules=rules)
 
 
 def which(*engines: str, steps: bool = False) -> list[Any]:
     """The programs that run on these engines, those alone that say of their `steps`."""
     chosen = [p for p, w in WANTED.items() if {*engines} <= {*w.engines} and (w.steps or not steps)]
-    return [pytest.param(path, id=path.stem) for path in chosen]
+    return [pytest.param(program, id=program.name) for program in chosen]
 
 
-@pytest.mark.parametrize("path", which("interpret", steps=True))
-def test_steps(path: Path, tmp_path: Path) -> None:
-    check_steps(path, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", which("interpret", "residual"))
-def test_laws_of_rules_and_hosts(path: Path, tmp_path: Path) -> None:
-    check_laws(path, tmp_path)
+@pytest.mark.parametrize("program", which("interpret", steps=True))
+def test_steps(program: Case, tmp_path: Path) -> None:
+    check_steps(program, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", which("native"))
-def test_checked(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", which("interpret", "residual"))
+def test_laws_of_rules_and_hosts(program: Case, tmp_path: Path) -> None:
+    check_laws(program, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", which("native"))
+def test_checked(program: Case, tmp_path: Path) -> None:
     """Native code that checks each access to memory finds nothing."""
-    check_program(path, "native", tmp_path, checked=True)
+    check_program(program, "native", tmp_path, checked=True)
 
 
 def without_a_rule() -> Iterator[Any]:
     every, next_rule = sorted(OPTIONAL), cycle(sorted(OPTIONAL))
-    for path in PROGRAMS:
-        if "native" in WANTED[path].engines:
+    for program in PROGRAMS:
+        if "native" in WANTED[program].engines:
             chosen = every if os.environ.get("EVERY_RULE") else [next(next_rule)]
             for rule in chosen:
-                yield pytest.param(path, rule, id=f"{path.stem}-{rule}")
+                yield pytest.param(program, rule, id=f"{program.name}-{rule}")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "rule"), [*without_a_rule()])
-def test_a_program_needs_no_derived_rule(path: Path, rule: str, tmp_path: Path) -> None:
-    check_program(path, "native", tmp_path, rules=f"all-{rule}")
+@pytest.mark.parametrize(("program", "rule"), [*without_a_rule()])
+def test_a_program_needs_no_derived_rule(program: Case, rule: str, tmp_path: Path) -> None:
+    check_program(program, "native", tmp_path, rules=f"all-{rule}")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from hosts import Program, Sample
 from level_kernels import tensor
-from test_programs import PROGRAMS as ALL
-from test_programs import check_program, expected
+from test_programs import WANTED as ALL
+from test_programs import Case, check_program
 
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.fold import ZERO, const, op
@@ -38,7 +38,7 @@ from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64
 
-PATHS = [p for p in ALL if "residual" in expected(p.read_text("utf-8")).engines]
+EVERY = [program for program, wanted in ALL.items() if "residual" in wanted.engines]
 VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
 BLOCKS = "Dense(SparseBlockList(Element(0.0)))"
 BY_ROW = "y .= 0; for i=_, j=_ y[i] += A[j, i] * x[j] end"
@@ -225,16 +225,16 @@ class Changed:
         return [PASSES, *(c for n in range(1, len(own) + 1) for c in combinations(own, n))]
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("program", EVERY, ids=lambda program: program.name)
 def test_a_program_does_what_it_says_after_passes(
-    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    program: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """After each of those that change one of its kernels, and after all."""
     changed = Changed(monkeypatch)
-    check_program(path, "residual", tmp_path)
+    check_program(program, "residual", tmp_path)
     for passes in [PASSES, *((p,) for p in PASSES if p in changed.by)] if changed.by else ():
         changed.passes = passes
-        check_program(path, "residual", tmp_path)
+        check_program(program, "residual", tmp_path)
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *INTEGERS])
