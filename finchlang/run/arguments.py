@@ -53,6 +53,11 @@ class Kind:
         """Whether the owner lets the arrays be written."""
         return all([array.flags.writeable for array in self.seen(argument)])
 
+    def is_handed_out(self, argument: Argument) -> bool:
+        """Whether somebody else has arrays of the tensor, which keep what they show when it is made
+        anew."""
+        return False
+
     def back_buffer(self, argument: Argument) -> Memory | None:
         """Memory that a result may be put into."""
         return None
@@ -70,6 +75,9 @@ class _OfTensor(Kind):
 
     def is_writable(self, argument: Argument) -> bool:
         return argument[OWNER].rooms is None or super().is_writable(argument)
+
+    def is_handed_out(self, argument: Argument) -> bool:
+        return argument[OWNER].is_shared
 
     def back_buffer(self, argument: Argument) -> Memory | None:
         return _body(argument[VALUE]).back_buffer

@@ -21,6 +21,7 @@ from finchlang.run.arguments import (
     Argument,
     in_use,
 )
+from finchlang.run.compile_cache import Signature
 from finchlang.run.undo import Output, Undoing
 from finchlang.source import FinchError
 from finchlang.tensors.bind import Bound, spans
@@ -79,14 +80,14 @@ Made = list[tuple[Argument, Memory | None]]
 
 
 class NativeCall:
-    """Calls of one compiled kernel, on tensors as `bounds` has them; those in `renewed` are declared
-    before anything else is done with them; the kernel is one with memory checks if it is `checked`."""
+    """Calls of one compiled kernel, on tensors as `bounds` has them, with memory checks if it is
+    `checked`."""
 
     def __init__(
         self,
         native: NativeKernel,
         bounds: Sequence[Bound],
-        renewed: frozenset[str],
+        signature: Signature,
         checked: bool = False,
     ):
         undoing = Undoing(native.layout.undo_log)
@@ -95,7 +96,7 @@ class NativeCall:
         #: of each tensor how many of the last counters are inputs
         self._counters = [*enumerate([bound.given_counters for bound in bounds])]
         self._outputs = [
-            (at, Output(bound, span, native, undoing, bound.name in renewed, checked))
+            (at, Output(bound, span, native, undoing, signature, checked))
             for at, (bound, span) in enumerate(zip(bounds, spans(bounds), strict=True))
             if bound.written
         ]

@@ -34,14 +34,16 @@ from finchlang.walk import walk
 class Signature:
     """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
     the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
-    tensors and workspaces that it writes, and `renewed` those of them that it makes anew; `notes` as
-    in `Normalized`, `spans` of the workspaces between two formats of which sizes decide."""
+    tensors and workspaces that it writes, `declared` those of them that it makes anew, and `renewed`
+    those whose arrays may hold anything when it begins; `notes` as in `Normalized`, `spans` of the
+    workspaces between two formats of which sizes decide."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
     yields: tuple[str, ...]
     numbers: tuple[str, ...]
     changed: frozenset[str]
+    declared: frozenset[str]
     renewed: frozenset[str]
     notes: tuple[Note, ...]
     spans: dict[str, Choice]
@@ -67,6 +69,7 @@ def signature_of(normalized: Normalized, program: Node, formats: dict[str, Forma
         normalized.yields,
         tuple(n for n, t in known.items() if isinstance(t, Type) and n in used),
         frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
+        frozenset(n.tensor.name for n in walk(program) if isinstance(n, Declare)),
         frozenset(),
         normalized.notes,
         spans(program, normalized),
@@ -217,7 +220,7 @@ def _encoded(entry: CacheEntry, sources: list[Source]) -> dict[str, Any]:
         "tensors": signature.tensors,
         "workspaces": {name: str(level) for name, level in signature.workspaces.items()},
         **{name: list(getattr(signature, name)) for name in ("yields", "numbers")},
-        **{name: sorted(getattr(signature, name)) for name in ("changed", "renewed")},
+        **{name: sorted(getattr(signature, name)) for name in ("changed", "declared", "renewed")},
         "notes": [[note.message, numbers(note.span)] for note in signature.notes],
         "spans": signature.spans,
         "name": layout.name,
@@ -257,6 +260,7 @@ def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
         tuple(given["yields"]),
         tuple(given["numbers"]),
         frozenset(given["changed"]),
+        frozenset(given["declared"]),
         frozenset(given["renewed"]),
         tuple([Note(message, span(place)) for message, place in given["notes"]]),
         {name: tuples(choice) for name, choice in given["spans"].items()},

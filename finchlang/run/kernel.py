@@ -272,7 +272,7 @@ class Kernel:
 
     @cached_property
     def _native_call(self) -> NativeCall:
-        return NativeCall(self.native, self.bounds, self.signature.renewed, self.checked)
+        return NativeCall(self.native, self.bounds, self.signature, self.checked)
 
     @cached_property
     def native(self) -> NativeKernel:

@@ -15,13 +15,15 @@ import numpy as np
 from finchlang.host.passes.undo_log import LAST_EPOCH, Log, UndoLog, undo
 from finchlang.native.kernel import NativeKernel
 from finchlang.run.arguments import ARRAYS, KIND, SHAPE, Argument
+from finchlang.run.compile_cache import Signature
+from finchlang.tensors.aligned import aligned_copy
 from finchlang.tensors.bind import Bound
 from finchlang.tensors.memory import Memory
 
 
 class Output:
     """A tensor that a kernel writes: where its buffers, inputs and outputs are among those of the
-    kernel. `is_renewed` if it is declared before anything else is done with it."""
+    kernel."""
 
     def __init__(
         self,
@@ -29,7 +31,7 @@ class Output:
         span: tuple[slice, slice, slice],
         native: NativeKernel,
         undoing: Undoing,
-        is_renewed: bool,
+        signature: Signature,
         checked: bool,
     ):
         self.buffers, self.inputs, self.outputs = span
@@ -37,14 +39,19 @@ class Output:
         first_counter = self.outputs.start + bound.level.order
         self.shape = slice(self.outputs.start, first_counter)
         self.counters = slice(first_counter, self.outputs.stop)
-        numbers = range(self.buffers.start, self.buffers.stop)
+        self.numbers = numbers = range(self.buffers.start, self.buffers.stop)
         dtypes = [buffer.type.dtype for buffer in bound.buffers]
         layout, numbered = native.layout, list(zip(numbers, dtypes, strict=True))
         self.grown = [(number, dtype) for number, dtype in numbered if number in layout.grown]
         #: the numbers of the buffers, and empty memory for each
         self.written = [(n, np.empty(0, dtype)) for n, dtype in numbered if n in layout.written]
+        self.unwritten = [n for n in numbers if n not in layout.written]
+        self.is_declared = bound.name in signature.declared
         #: whether the kernel asks for all the room it needs, whatever memory it is given
-        self.is_renewed = is_renewed and {n for n, _ in self.written} <= set(layout.grown)
+        is_renewed = bound.name in signature.renewed
+        self.is_renewed = is_renewed and {n for n, _ in self.written} <= {*layout.grown}
+        #: whether the arrays of this call are none of the argument's
+        self.is_apart = False
         #: whether a back buffer's entries must not be taken for what was written
         self.checked = checked
         #: whether all that a call makes anew but what is in the arrays is seen in sizes and counters
@@ -54,7 +61,13 @@ class Output:
     def begin(self, argument: Argument, arrays: list[np.ndarray]) -> None:
         """Get ready for a call, with these arrays for the kernel's buffers."""
         undoing, kind = self.undoing, argument[KIND]
-        if not (self.is_renewed and kind.takes_memory):
+        is_renewed = self.is_renewed and kind.takes_memory
+        is_handed_out = self.is_declared and kind.is_handed_out(argument)
+        self.is_apart = is_renewed or is_handed_out
+        if is_handed_out:  # what others have stays as it was
+            for number in self.unwritten if is_renewed else self.numbers:
+                arrays[number] = aligned_copy(arrays[number])
+        if not is_renewed:
             for number, _ in self.written:
                 undoing.keep(number, arrays[number])
             return
@@ -70,7 +83,7 @@ class Output:
     ) -> Memory | None:
         """What a call made of the argument; None if nothing but the content of its arrays is new."""
         takes_memory = argument[KIND].takes_memory
-        is_in_place, native = not (self.is_renewed and takes_memory), self.native
+        is_in_place, native = not self.is_apart, self.native
         for number, dtype in self.grown:
             grown = native.grown(number, dtype)
             if grown is not None:

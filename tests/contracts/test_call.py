@@ -10,6 +10,10 @@ import scipy.sparse as sp
 from finchlang import FinchError, Session, Tensor
 from finchlang.host.passes.undo_log import LAST_EPOCH
 
+SPARSE = (
+    *("SparseList", "SparseByteMap", "SparseHash", "SparseCOO{1}", "SparseBand", "PackBits"),
+    *("RunList", "SparseRunList", "SparseBlockList", "Workspace{1}"),
+)
 SCATTER = "@finch for p = _; y[k[p]] += s[p]; end"
 SCALE = "@finch begin\ny .= 0\nfor i = _\n y[i] = c * x[i]\nend\nend"
 
@@ -102,14 +106,29 @@ def test_read_only_memory_is_not_written() -> None:
     assert not y.any()
 
 
-def test_what_was_handed_out_stays() -> None:
-    session = session_with(y=Tensor("Dense(Element(0.0))", 3), x=np.arange(3.0), c=1.0)
-    session.run(SCALE)
-    kept = session["y"].storage[-1]["val"]
-    for c in (2.0, 3.0, 4.0):
-        session["c"] = c
-        session.run(SCALE)
-    assert kept[:3].tolist() == [0, 1, 2] and session["y"].to_numpy().tolist() == [0, 4, 8]
+#: programs that make y anew: before all else, twice, and after it was read; and one that writes some of
+#: its arrays only
+ANEW = {
+    "first": SCALE,
+    "in a loop": f"@finch for r = 1:2; {SCALE[13:-4]}; end",
+    "last": f"@finch begin\nfor i = _; z[i] = y[i]; end\n{SCALE[13:]}",
+    "in part": "@finch begin\ny .= 0\nend",
+}
+
+
+@pytest.mark.parametrize("level", ["Dense", *SPARSE])
+@pytest.mark.parametrize("how", ANEW)
+def test_what_was_handed_out_stays_when_a_tensor_is_made_anew(level: str, how: str) -> None:
+    session = session_with(y=Tensor(f"{level}(Element(0.0))", 9), x=np.arange(9.0), z=np.zeros(9))
+    kept = []
+    for c, text in enumerate((SCALE, SCALE, ANEW[how], SCALE, SCALE, ANEW[how], SCALE)):
+        session["c"] = c + 1.0
+        session.run(text)
+        if text is SCALE:
+            assert session["y"].to_numpy().tolist() == [(c + 1) * i for i in range(9)]
+            arrays = [a for part in session["y"].storage for a in part.values() if np.ndim(a)]
+            kept += [(array, array.copy()) for array in arrays]
+        assert all(np.array_equal(array, copy) for array, copy in kept)
 
 
 @pytest.mark.parametrize("format", ["SparseByteMap", "SparseHash"])

@@ -360,7 +360,7 @@ def call(world: World, number: int, program: Program, how: str = "run") -> None:
         raise Finding(f"an error that none expects: {error}")
     if error is None and due:
         raise Finding(f"no error, where one of {due} is due")
-    changed = [values[n] for n in program.writes if not _is_made_anew(program, n, values[n])]
+    changed = [values[n] for n in program.writes if f"{n} .= 0" not in program.text]
     world.handed = [h for h in world.handed if all(h[0] is not value for value in changed)]
     for name, dense in expected.items() if error is None else ():
         _take_over(world, number, name, values[name], dense, before)
@@ -399,12 +399,6 @@ def _is_random(value: Any) -> bool:
 
 def _format(value: Any) -> str:
     return str(getattr(value, "format", ""))
-
-
-def _is_made_anew(program: Program, name: str, value: Any) -> bool:
-    """Whether it is written into other memory than what it handed out; tables are written in place."""
-    tables = ("ByteMap", "Hash")
-    return f"{name} .= 0" in program.text and not any(t in _format(value) for t in tables)
 
 
 def _refusals(world: World, program: Program, values: dict[str, Any]) -> set[str]:
