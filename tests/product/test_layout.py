@@ -213,7 +213,7 @@ def _tests() -> list[Path]:
 
 
 #: what was longer when this began to be asked
-LONG = {*("test_cli", "test_operators", "test_simplify")}
+LONG = {*("test_cli", "test_operators")}
 
 
 def test_no_file_of_tests_is_too_long() -> None:
