@@ -2,11 +2,11 @@
 [--seconds S] [--only TEXT] [--out FILE.json]`.
 
 Each kind of looplet meets each other kind: vectors of formats that give them, by operators with and
-without laws, into a scalar, a dense and a sparse result. On every pattern of the operands, with symbols
-for values, the interpreter and the residual under all rules, under those of the papers and with each
-derived rule left out are compared with the denotation. A residual that is the same as under all rules
-is not run again. The table says of each derived rule in how many kernels it changed the residual, on
-how many patterns these were run, and how many differed.
+without laws, into a scalar, a dense and a sparse result. With 0 operands: loop nests of derived rules. On
+every pattern of the operands, with symbols for values, the interpreter and the residual under all rules,
+under those of the papers and with each derived rule left out are compared with the denotation. A residual
+that is the same as under all rules is not run again. The table says of each derived rule in how many
+kernels it changed the residual, on how many patterns these were run, and how many differed.
 """
 
 from __future__ import annotations
@@ -50,6 +50,105 @@ RESULTS = {
 FREE = "free(a, b) = a * b + 2 * a\n"
 
 
+COLUMNS, LISTS = "Dense(SparseList(Element(0.0)))", "SparseList(SparseList(Element(0.0)))"
+LIST, INTEGERS = "SparseList(Element(0.0))", "SparseList(Element(0))"
+FOUR = f"SparseList(SparseList({LISTS}))"
+POINT, BLOCKS = "SparsePinpoint(Element(0.0))", "SparseBlockList(Element(0.0))"
+VECTOR, MATRIX = "Dense(Element(0.0))", "Dense(Dense(Element(0.0)))"
+GUSTAVSON = """for j = _; w .= 0; for k = _, i = _; w[i] += A[i, k] * B[k, j]; end
+    for i = _; out[i, j] = w[i]; end; end"""
+#: loop nests: the format of the result, its operands by format, and the loops
+NESTS: dict[str, tuple[str, dict[str, str], str]] = {
+    "columns": (COLUMNS, {"A": COLUMNS}, "for j = _, i = _; out[i, j] = A[i, j]; end"),
+    "lists": (LISTS, {"A": LISTS}, "for j = _, i = _; out[i, j] = A[i, j]; end"),
+    "side by side": (
+        *(COLUMNS, {"A": COLUMNS, "B": COLUMNS}),
+        "for j = _, i = _; out[i, j] = hcat(A, B)[i, j]; end",
+    ),
+    "byte map": (LISTS, {"A": LISTS, "B": LISTS, "w": "SparseByteMap(Element(0.0))"}, GUSTAVSON),
+    "hash": (LISTS, {"A": LISTS, "B": LISTS, "w": "SparseHash(Element(0.0))"}, GUSTAVSON),
+    "sum of matrices": (
+        *(LISTS, {"A": LISTS, "B": LISTS}),
+        "for j = _, i = _; out[i, j] = A[i, j] + B[i, j]; end",
+    ),
+    "sum of four modes": (
+        *(FOUR, {"A": FOUR, "B": FOUR}),
+        "for l = _, k = _, j = _, i = _; out[i, j, k, l] = A[i, j, k, l] + B[i, j, k, l]; end",
+    ),
+    "repeated": (
+        *("Scalar(0.0)", {"a": "SparseInterval(Element(0.0))", "b": VECTOR}),
+        "for i = _, j = _; out[] += a[i] * b[j]; end",
+    ),
+    "terms": ("Scalar(0)", {"a": INTEGERS}, "for i = _; out[] += a[i] + 2; end"),
+    "factors": (
+        *("Scalar(0.0)", dict.fromkeys("abc", LIST)),
+        "for i = _; out[] += (a[i] + b[i]) * c[i]; end",
+    ),
+    "product of five": (
+        *("Scalar(0.0)", dict.fromkeys("abcde", LIST)),
+        "for i = _; out[] += a[i] * b[i] * c[i] * d[i] * e[i]; end",
+    ),
+    "product of eight": (
+        *("Scalar(0.0)", dict.fromkeys("abcdefgh", POINT)),
+        "for i = _; out[] += a[i] * b[i] * c[i] * d[i] * e[i] * f[i] * g[i] * h[i]; end",
+    ),
+    "sum of products": (
+        *(LIST, dict.fromkeys("abcd", LIST)),
+        "for i = _; out[i] = a[i] * b[i] + c[i] * d[i]; end",
+    ),
+    "sum of five": (
+        *(LIST, dict.fromkeys("abcde", LIST)),
+        "for i = _; out[i] = a[i] + b[i] + c[i] + d[i] + e[i]; end",
+    ),
+    "sum of blocks": (
+        *(BLOCKS, dict.fromkeys("abc", BLOCKS)),
+        "for i = _; out[i] = a[i] + b[i] + c[i]; end",
+    ),
+    "flat": (
+        *("Scalar(0.0)", {"A": MATRIX, "b": LIST}),
+        "for i = _; out[] += collapse(permute_dims(A, 2, 1), 1, 2)[i] * b[i]; end",
+    ),
+    "triangles": (
+        *("Scalar(0.0)", {"A": LISTS}),
+        "for k = _, j = _, i = _; out[] += A[i, k] * A[j, k] * A[i, j]; end",
+    ),
+    "any": (
+        *("Dense(Element(false))", {"A": LISTS}),
+        "for j = _, i = _; out[j] |= A[i, j] != 0.0; end",
+    ),
+    "above": (
+        *(COLUMNS, {"A": COLUMNS}),
+        "for j = _, i = _; if i < j; out[i, j] = A[i, j]; end; end",
+    ),
+    "diagonal": (LIST, {"A": LISTS}, "for j = _, i = _; if i == j; out[i] = A[i, j]; end; end"),
+    "initialised": (
+        *(VECTOR, {"a": LIST}),
+        "for i = _; out[i] = 3.0; end; for i = _; out[i] += a[i]; end",
+    ),
+    "convolution": (
+        *(VECTOR, {"a": LIST, "b": LIST}),
+        "for i = _, j = _; out[i] += coalesce(a[~(i - j)], 0.0) * b[j]; end",
+    ),
+    "window": ("Scalar(0.0)", {"a": LIST, "b": LIST}, "for i = _; out[] += a[(1:n)(i)]; end"),
+}
+
+
+@dataclass(frozen=True)
+class Nest:
+    """A loop nest by its name."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        result, operands, loops = NESTS[self.name]
+        made = ["n = 0"]
+        for name, format in {"out": result, **operands}.items():
+            is_scalar = format.startswith("Scalar")
+            made.append(f"{name} = {format if is_scalar else f'Tensor({format})'}")
+        return "\n".join([*made, f"@finch begin out .= 0; {loops}; end"])
+
+
 @dataclass(frozen=True)
 class Meeting:
     """Kinds of looplets that an operator makes a result of."""
@@ -79,8 +178,11 @@ class Meeting:
         return "\n".join([*lines, f"@finch begin out .= 0; for {over}; {body}; end; end"])
 
 
-def meetings(operands: int) -> Iterator[Meeting]:
-    """Every meeting of so many operands."""
+def meetings(operands: int) -> Iterator[Meeting | Nest]:
+    """Every meeting of so many operands; of none, the loop nests."""
+    if not operands:
+        yield from map(Nest, NESTS)
+        return
     for kinds in itertools.combinations_with_replacement(LOOPLETS, operands):
         for operator, result in itertools.product(OPERATORS, RESULTS):
             yield Meeting(kinds, operator, result)
@@ -90,7 +192,7 @@ DERIVED = tuple(dict.fromkeys(rule.name for rule in table.RULES if rule.is_deriv
 SETS = ("all", "paper", *(f"all-{name}" for name in DERIVED))
 
 
-def run(meeting: Meeting, size: int, seconds: float) -> tuple[Small, tuple[str, ...]]:
+def run(meeting: Meeting | Nest, size: int, seconds: float) -> tuple[Small, tuple[str, ...]]:
     """A meeting on all patterns up to a size, or as many as there is time for, and the sets of rules
     that leave another residual than all rules."""
     (small,) = kernels(meeting.text, meeting.name, rules=SETS)

@@ -12,7 +12,7 @@ from finchlang.repl.__main__ import main
 from finchlang.rules import derived
 from finchlang.tensors.sorted_positions import Listed
 from finchlang.testing.exhaustive import exhaustive
-from tests.campaigns.small_scope import SETS, Meeting, run
+from tests.campaigns.small_scope import DERIVED, NESTS, SETS, Meeting, Nest, run
 
 MATRIX = """
 A = Tensor(Dense(SparseList(Element(0.0))), 2, 2)
@@ -53,6 +53,15 @@ def test_derived_rules_give_what_base_rules_give(meeting: Meeting) -> None:
     assert set(changed) <= set(SETS[1:])
     assert small.covered.patterns == small.covered.of > 0
     assert not small.covered.wrong and not small.covered.numbers and not small.covered.unproven
+
+
+def test_each_derived_rule_is_reached() -> None:
+    reached = set()
+    for name in NESTS:
+        small, changed = run(Nest(name), 1, 2)
+        assert small.covered.cases and not small.covered.wrong and not small.covered.unproven, name
+        reached |= {*changed}
+    assert reached == {"paper", *(f"all-{rule}" for rule in DERIVED)}
 
 
 def test_all_patterns_of_a_matrix_are_counted() -> None:
