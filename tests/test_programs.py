@@ -6,8 +6,8 @@ What a program has to do stands in its comments:
                                  may use the program's names) at the end; floats within 1e-9
     # expect: "a line"           this is the next line that the program prints, without the quotes
     # error: kind @ 3:5 part     the program ends with an error of this kind, at line 3, column 5
-                                 (`@ 3` for any column) whose message contains `part`; `@ :5` is
-                                 column 5 of the line that the comment ends
+                                 whose message contains `part`; `@ :5` is column 5 of the line that
+                                 the comment ends, `@ 3` and `@ :` any column
     # stores: A 5                the tensor A has so many stored leaves, under all rules
     # notes: part                the next note that is told contains `part`; no other note is told
                                  (`none`: none is)
@@ -75,7 +75,7 @@ _COMMENT = re.compile(
 )
 _CASE = re.compile(r"^# case: (\w+)\n", re.MULTILINE)
 _ERROR = re.compile(
-    r"(?P<kind>[a-zA-Z/ ]+?) @ (?=[\d:])(?P<line>\d*)(?::(?P<column>\d+))?\s*(?P<part>.*)"
+    r"(?P<kind>[a-zA-Z/ ]+?) @ (?=[\d:])(?P<line>\d*)(?::(?P<column>\d*))?\s*(?P<part>.*)"
 )
 _COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
 

@@ -246,3 +246,11 @@ def test_arrays_of_scripts_and_files_are_aligned(tmp_path: Path) -> None:
         session.run(f'fwrite("{file}", A); C = fread("{file}")')
         assert is_aligned(session["C"])
     assert all(is_aligned(session[name]) for name in "xyzAB")
+
+
+def test_arrays_of_pairs() -> None:
+    """A structured array of NumPy's is one of pairs."""
+    session = Session()
+    session["x"] = np.array([(2.0, 1), (1.0, 5)], [("first", float), ("second", int)])
+    session.run("s = Scalar(Inf => 0)\n@finch for i = _; s[] <<minby>>= x[i] end")
+    assert session["s"].value == (1.0, 5) == session.run("s[]")
