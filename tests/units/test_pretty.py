@@ -1,8 +1,10 @@
-"""The printer: what it prints parses back to the same tree, with no needless parentheses."""
+"""The printer: what it prints parses back to the same tree, with no needless parentheses; and `finch fmt`: the
+same program in the usual way of writing, whatever way it came in."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from strategies import kernel_expressions, kernels, script_expressions, scripts
 
 from finchlang.source import FinchError
 from finchlang.syntax import Access, Assign, Block, Call, Index, Literal, Loop, Value, Variable
+from finchlang.text.format import formatted
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
 
@@ -49,7 +52,10 @@ def test_kernel_expressions_survive_printing(expression):
     assert parse_kernel(f"s[] = {pretty(expression)}").value == expression
 
 
-PROGRAMS = sorted((Path(__file__).parents[1] / "programs").rglob("*.finch"))
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.finch"))
+PROGRAMS = sorted((ROOT / "tests/programs").rglob("*.finch"))
+COMMENT = re.compile(r"#[^\n]*")
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -59,6 +65,56 @@ def test_programs_survive_printing(path: Path) -> None:
     except FinchError:
         return  # a program of a syntax error
     assert parse_script(pretty(script)) == script
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [*EXAMPLES, *PROGRAMS[::6]], ids=lambda path: path.stem)
+def test_programs_survive_formatting(path: Path) -> None:
+    text = path.read_text("utf-8")
+    try:
+        parse_script(text)
+    except FinchError:
+        return
+    done = checked_format(text)
+    assert path.parent.name != "examples" or done == text
+    if "#=" not in text and not re.search(r'"[^"\n]*\n[^"\n]*"', text):
+        assert checked_format(re.sub(r"\n[ \t]+", "\n", text)) == done
+
+
+def checked_format(text: str) -> str:
+    """A text formatted: the same program and comments; doing it again changes nothing."""
+    done = formatted(text, "a text")
+    assert parse_script(done) == parse_script(text)
+    assert formatted(done, "a text") == done
+    comments = [[c.rstrip() for c in COMMENT.findall(t)] for t in (text, done)]
+    assert comments[0] == comments[1] or "#=" in text
+    return done
+
+
+@settings(max_examples=8, deadline=None)
+@given(scripts())
+def test_scripts_survive_formatting(program):
+    text = pretty(program)
+    done = checked_format(text)
+    if "\n" not in "".join(re.findall(r'"[^"]*"', text)):
+        assert done == text.rstrip("\n") + "\n" * bool(text)  # the printer's ways are ours
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [("", ""), ("# nothing else", "# nothing else\n"), ("x=1\r\ny = 2\r\n", "x = 1\ny = 2\n")],
+)
+def test_line_ends_and_nothing(text: str, done: str) -> None:
+    assert checked_format(text) == done
+
+
+def test_what_is_too_deep_to_be_run_is_formatted() -> None:
+    """A sum of 20,000 terms, which nests as deep, and one that is wrong at its end."""
+    terms = [f"x[{k}]" for k in range(20_000)]
+    assert formatted("y=" + "+ ".join(terms)) == "y = " + " + ".join(terms) + "\n"
+    with pytest.raises(FinchError) as caught:
+        formatted("y=" + "+ ".join(terms) + " +")
+    assert caught.value.kind == "syntax"
 
 
 @pytest.mark.parametrize(

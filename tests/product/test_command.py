@@ -1,0 +1,213 @@
+"""The command as a process, and what no transcript has: that it starts at once, that others talk to it, how
+it ends when it is stopped, when nobody reads it, and when it is to blame."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import finchlang
+from finchlang import Session
+from finchlang.repl.__main__ import main
+from finchlang.source import Bug, FinchError
+from finchlang.testing import compare
+
+ROOT = Path(__file__).parents[2]
+FINCH = [sys.executable, "-m", "finchlang.repl"]
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """A function that writes a program to a file and gives its path."""
+
+    def writing(text: str) -> str:
+        path = tmp_path / "program.finch"
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    return writing
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*FINCH, *arguments], text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "from finchlang.repl.__main__ import main; main(['--version'])",
+        "from finchlang.repl.__main__ import parse; parse([])",
+        "import finchlang.repl.commands, finchlang.repl.terminal",
+    ],
+)
+def test_what_must_be_quick_imports_little(what: str) -> None:
+    """The version, and the prompt before it is there: the language takes half a second."""
+    ask = "import sys; print(*{'numpy', 'lark', 'llvmlite'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", f"{what}; {ask}"], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "", done
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert version("finchlang") == finchlang.__version__
+
+
+def test_a_file_is_a_program(tmp_path: Path) -> None:
+    finch, program = tmp_path / "finch", tmp_path / "program"
+    finch.write_text(f'#!/bin/sh\nexec {shlex.join(FINCH)} "$@"\n')
+    program.write_text(f"#!{finch}\nprintln(6 * 7, ARGS[1])\n")
+    finch.chmod(0o755)
+    program.chmod(0o755)
+    assert subprocess.run([program, "x"], capture_output=True, text=True).stdout == "42x\n"
+
+
+def test_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    ask = 'COMP_WORDS=(finch nor); COMP_CWORD=1; _finch; echo "${COMPREPLY[@]}"'
+    command = ["bash", "-c", f"{capsys.readouterr().out}\n{ask}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.split() == ["normalize"]
+
+
+def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "binary.finch"
+    path.write_bytes(b"\xff\xfe\x00")
+    for command in ("run", "diff"):
+        assert main([command, str(path)]) == 1
+        assert "I/O error" in capsys.readouterr().err
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run(FINCH, input=b"\xff\xfe", env=strict, capture_output=True)
+    assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize("fault", [Bug("lost a term"), KeyError("lost")])
+def test_a_fault_of_ours_is_called_one(
+    fault: Exception, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(Session, "run_file", fail)
+    assert main(["run", write("x = 1")]) == 70
+    err = capsys.readouterr().err
+    assert "Traceback" in err and "lost" in err and "This is a bug in finchlang" in err
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), FinchError("interrupted", "stopped")])
+def test_an_interrupt_is_no_bug(
+    stop: BaseException, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise stop
+
+    monkeypatch.setattr(Session, "run_file", fail)
+    assert main(["run", write("x = 1")]) == 130
+    err = capsys.readouterr().err
+    assert "interrupted" in err and "Traceback" not in err
+
+
+def test_an_interrupted_program_ends_at_once(write: Write) -> None:
+    """By the time it says so its kernel is compiled, and all that is left to do is to run it."""
+    text = (
+        "s = Scalar(0.0)\nfunction f(n)\n@finch for i = 1:n, j = 1:n; s[] += sin(i + j) end\nend\n"
+    )
+    process = start("run", write(f'{text}f(1)\nprintln("go")\nf(10^9)\n'))
+    assert process.stdout is not None and process.stdout.readline() == "go\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "interrupted" in err and "Traceback" not in err
+
+
+def test_nobody_reads_the_output(write: Write) -> None:
+    process = start("run", write("for k = 1:100000\n    println(k)\nend"))
+    assert process.stdout is not None and process.stdout.readline() == "1\n"
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr is not None and process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("where", [">&-", "> /dev/full"])
+def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None:
+    """Standard output is closed, or its disk is full."""
+    command = f"{shlex.join(FINCH)} run {write('println(3)')} {where}"
+    done = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "I/O error" in done.stderr and "standard output" in done.stderr
+    quiet = f"{shlex.join(FINCH)} run {write('x = 1')} >&-"
+    assert subprocess.run(quiet, shell=True, cwd=ROOT).returncode == 0
+
+
+def test_diff_reports_a_difference(
+    write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Differs:
+        agrees = False
+        errors = ()
+        report, notes = "native differs", ()
+
+    seen = []
+    monkeypatch.setattr(compare, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
+    path = write("x = 1")
+    assert main(["diff", path, "one", "--tolerance", "0.5", "--seconds", "0"]) == 1
+    assert capsys.readouterr().out == "native differs\n"
+    options = {"args": ["one"], "ways": compare.ways_of(), "tolerance": 0.5}
+    assert seen == [(("x = 1", path), options)]
+
+
+def test_a_kernel_found_on_disk_gives_its_notes(tmp_path: Path, write: Write) -> None:
+    definitions = "A = [0.0 5.0; 7.0 0.0]\nC = Tensor(Dense(SparseList(Element(0.0))))\n"
+    path = write(f"{definitions}@finch begin; C .= 0; for i = _, j = _; C[i, j] = A[i, j] end; end")
+    found = []
+    for _ in range(2):
+        environment = {**os.environ, "FINCH_CACHE_DIR": str(tmp_path / "cache")}
+        command = [*FINCH, "run", path]
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+        found.append(done.stderr)
+    assert found[0] == found[1] and "note: `C` is written across" in found[0]
+
+
+KERNELS = [
+    "begin; y .= 0; for j = _, i = _; y[i] += A[i, j] * x[j] end end",
+    "for j = _, i = _; C[i, j] += 2 * A[i, j] end",
+    "begin; s .= 0; for i = _, j = _; s[] += A[i, j] * x[~(j + 1)] end end",
+    "begin; D .= 0; for k = _, j = _, i = _; D[i, j] += A[i, k] * B[k, j] end end",
+    "begin; D .= 0; for j = _, i = _; D[j, i] = A[i, j] end end",
+]
+DEFINITIONS = """\
+A = fsparse([1, 2, 3], [1, 2, 2], [1.0, 2.0, 3.0], (3, 4))
+C = fsparse([2, 3], [1, 4], [5.0, 7.0], (3, 4))
+B = fsparse([1, 2, 4], [1, 2, 2], [1.0, 2.0, 3.0], (4, 2))
+D = Tensor(Dense(SparseList(Element(0.0))))
+x = Tensor(Dense(Element(0.0)), [1.0, 2.0, 0.0, 4.0])
+y = Tensor(Dense(Element(0.0)), 3)
+s = Scalar(0.0)
+"""
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_normalize_prints_runs_after_the_definitions(
+    kernel: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(f"{DEFINITIONS}@finch {kernel}\n")
+    assert main(["normalize", path]) == 0
+    passes = re.split(r"^# .*\n", capsys.readouterr().out, flags=re.MULTILINE)
+    normal = [text for text in passes if text.strip()][-1]
+    written, rewritten = Session(), Session()
+    written.run_file(path)
+    rewritten.run(DEFINITIONS + normal)
+    for name in ("C", "D", "y"):
+        one, other = written[name].to_numpy(), rewritten[name].to_numpy()
+        np.testing.assert_array_equal(one, other)
+    assert written["s"].value == rewritten["s"].value

@@ -1,0 +1,162 @@
+"""What the prompt is made of: completion, history, colours and the depth of blocks, and that it outlives a
+fault of ours. What is typed and answered is in `product/transcripts/prompt.txt`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from pygments.token import Error, Keyword, Name
+
+from finchlang.repl import terminal
+from finchlang.repl.completion import Completions
+from finchlang.repl.conversation import Conversation
+from finchlang.repl.look import COLOURS, FinchLexer, depth
+from finchlang.repl.prompt import answer, converse
+from finchlang.session import Session
+from finchlang.source import Bug
+
+
+@pytest.fixture
+def talk(monkeypatch: pytest.MonkeyPatch) -> Conversation:
+    monkeypatch.setenv("FINCH_HISTORY", "")
+    return Conversation(lambda conversation: Session())
+
+
+def test_it_survives_a_bug(talk: Conversation, capsys, monkeypatch) -> None:
+    def run(text: str, name: str) -> None:
+        if text == "1":
+            raise Bug("lost a term")
+        print(text)
+
+    lines = iter(["1", "2"])
+
+    def ask() -> str:
+        if (line := next(lines, None)) is None:
+            raise EOFError
+        return line
+
+    monkeypatch.setattr(talk, "run", run)
+    monkeypatch.setattr(terminal, "asking", lambda talk, begin: ask)
+    assert converse(talk, "banner") == 0
+    out, err = capsys.readouterr()
+    assert out == "banner\n2\n" and "This is a bug in finchlang" in err
+
+
+# ---------------------------------------------------------------------------------------- history
+
+
+def test_where_the_history_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FINCH_HISTORY", str(tmp_path / "mine"))
+    assert terminal.history_file() == tmp_path / "mine"
+    monkeypatch.setenv("FINCH_HISTORY", "")
+    assert terminal.history_file() is None
+    monkeypatch.delenv("FINCH_HISTORY")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert terminal.history_file() == tmp_path / "finchlang" / "history"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert terminal.history_file() == tmp_path / ".local" / "state" / "finchlang" / "history"
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_was_typed_is_kept(
+    is_written: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, talk: Conversation
+) -> None:
+    """Where it can be."""
+    path = tmp_path / "deep" / "history"
+    if not is_written:
+        path.parent.write_text("")
+    monkeypatch.setenv("FINCH_HISTORY", str(path))
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        pipe.send_text("x = 1234\r")
+        assert terminal.asking(talk, lambda: None)() == "x = 1234"
+        pipe.send_text("\x1b[A\r")  # arrow up, in the next session
+        assert terminal.asking(talk, lambda: None)() == "x = 1234" * is_written
+    assert not is_written or "x = 1234" in path.read_text("utf-8")
+
+
+# ------------------------------------------------------------------------------------------- look
+
+
+@given(st.text(alphabet='for end@finch"$()#=\n <>+*1.5e3 αxA[]_!', max_size=60))
+def test_colours_change_no_text(text: str) -> None:
+    tokens = FinchLexer(ensurenl=False, stripnl=False).get_tokens(text)
+    assert "".join(value for _, value in tokens) == text
+    assert depth(text) >= 0
+
+
+def test_colours_of_a_program() -> None:
+    text = '@finch for i = _\n    A[i] <<min>>= 2.5 # note\nend\nSparseList("$(x)") #= a #= b =# =#'
+    kinds = {value: kind for kind, value in FinchLexer().get_tokens(text)}
+    assert Error not in kinds.values()
+    assert kinds["for"] is kinds["end"] is Keyword
+    assert kinds["SparseList"] is Name.Class
+
+
+def test_how_deep_blocks_are() -> None:
+    text = "for i = 1:3 # if\n    if x[end]\n        f(1,"
+    assert [depth(text[:k]) for k in (0, 11, 19, 33, len(text))] == [0, 1, 1, 2, 3]
+    assert depth("for i = 1:3\nend") == 0
+
+
+def test_colours_are_legible_on_black_and_on_white() -> None:
+    """By the contrast that WCAG 2 defines; 3 is the least for large text and for interfaces."""
+    for colour in COLOURS.values():
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        red, green, blue = (p / 12.92 if p <= 0.04 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        light = 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+        assert min(1.05 / light, light / 0.05) > 4
+
+
+# ------------------------------------------------------------------------------------- completion
+
+
+@pytest.fixture
+def complete(talk: Conversation) -> Callable[[str], dict[str, str]]:
+    """The completions at the end of a text, with what is said of them."""
+
+    def completions(text: str) -> dict[str, str]:
+        found = Completions(talk).get_completions(Document(text), CompleteEvent())
+        return {c.text or c.display_text: c.display_meta_text for c in found}
+
+    answer(talk, "weight = 3; mat = zeros(2, 3); spread = fsparse([1], [2], [3.0]);")
+    return completions
+
+
+def test_what_is_completed(complete: Callable[[str], dict[str, str]]) -> None:
+    for text, words in {
+        "1 + we": ["weight"],
+        "wh": ["while"],
+        "@f": ["@finch", "@freeze"],
+        "weight": [],
+        "1 + ": [],
+        "length(mat) + (": [],
+        ":lo": [":load"],
+        ":engine in": ["interpret"],
+        ":show wei": ["weight"],
+        'x = "a" + da': [],
+    }.items():
+        assert list(complete(text)) == words, text
+    assert complete("sqr") == {"sqrt": "sqrt(x)"}
+    assert "sqrt" in complete(":help sq") and "sqrt" in complete("?sq")
+    assert complete("2 * m")["mat"] == "an array of size 2 x 3, Float64"
+    assert complete("x = spr") == {"spread": "1x2 Tensor(Dense(SparseList(Element(0.0))))"}
+    assert complete("fsprand(3, 3, 0.1; se")["seed = "] == "fsprand(m, n, density; seed)"
+    assert complete("countstored(") == {"countstored(A)": ""}
+
+
+def test_paths_are_completed(
+    complete: Callable[[str], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data.mtx").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert list(complete('fread("da')) == list(complete(":load da")) == ["ta.mtx"]
