@@ -1,5 +1,5 @@
-"""Pictures of where a tensor has entries: in characters, as `display` prints them, and as `finch show --png`
-writes them; levels and errors are in `transcripts/look.txt`."""
+"""Pictures of where a tensor has entries: in characters, as `display` prints them, and as those that
+`finch show --png` writes; levels and errors are in `transcripts/look.txt`."""
 
 from __future__ import annotations
 

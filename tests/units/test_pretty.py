@@ -1,5 +1,5 @@
-"""The printer: what it prints parses back to the same tree, with no needless parentheses; and `finch fmt`: the
-same program in the usual way of writing, whatever way it came in."""
+"""The printer: what it prints parses back to the same tree, with no needless parentheses; and `finch fmt`:
+the same program in the usual way of writing, whatever way it came in."""
 
 from __future__ import annotations
 
