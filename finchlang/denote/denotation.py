@@ -148,6 +148,7 @@ class Denotation(Places):
         return bool(value.value)
 
     def declare(self, node: Declare, env: Environment, rest: tuple[Node, ...]) -> None:
+        self.check_is_tensor(node.tensor, env)
         array = self.array(node.tensor)
         # sizes that depend on the loops around are found when the program comes here
         shape = self.dimensions.shape(node)

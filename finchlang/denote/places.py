@@ -184,6 +184,7 @@ class Places(ABC):
             named = env.get(tensor.name)
             if isinstance(named, Named):
                 return self.modes_of(named)
+            self.check_is_tensor(tensor, env)
             return [(1, n) for n in self.shape(tensor)]
 
         return shapes.infer(tensor, leaf, lambda node: self.setting(node, env), of)
@@ -236,6 +237,10 @@ class Places(ABC):
         if name.name in self.resizing:
             raise Late
         return self.size_now(name)
+
+    def check_is_tensor(self, name: Variable, env: Environment) -> None:
+        if name.name in env and name.name not in self.arrays:
+            raise FinchError("type", f"{name.name} is a number, not a tensor", name.span)
 
     def unknown(self, node: Index | Variable) -> FinchError:
         if node.name in self.arrays:

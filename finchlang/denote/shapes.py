@@ -9,7 +9,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from finchlang.denote.wrappers import is_mask
+from finchlang.denote.wrappers import is_mask, is_wrapper
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Extent, Literal, Node, Variable
 
@@ -74,7 +74,7 @@ def infer(
             row = operator(tensor)
             parts = [infer(part, leaf, value, of) for part in row.parts(tensor)]
             return row.modes([value(s) for s in row.settings(tensor)], parts, of)
-        if isinstance(tensor, Variable) or is_mask(tensor):
+        if not is_wrapper(tensor):
             return leaf(tensor)
         return _of_wrapper(tensor, infer(tensor.args[0], leaf, value, of), value, of)
     except FinchError as error:

@@ -134,6 +134,10 @@ _WRAPPERS = {
 }
 
 
+def is_wrapper(tensor: Node) -> bool:
+    return isinstance(tensor, Call) and getattr(tensor.op, "name", "") in _WRAPPERS
+
+
 def summands(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
     """The terms of a sum, each with its sign."""
     match node:

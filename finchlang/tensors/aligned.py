@@ -12,10 +12,13 @@ ALIGNMENT = 64
 
 
 def empty_aligned(shape: int | tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """As numpy.empty in Fortran order, aligned."""
+    """As numpy.empty in Fortran order, aligned. Raises MemoryError for any size there is no room for."""
     kind = np.dtype(dtype)
     size = kind.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
-    memory = np.empty(size + ALIGNMENT - 1, np.uint8)
+    try:
+        memory = np.empty(size + ALIGNMENT - 1, np.uint8)
+    except ValueError:  # more than an address can tell
+        raise MemoryError(f"no memory for an array of {shape}") from None
     first = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[first : first + size].view(kind).reshape(shape, order="F")
 
