@@ -131,6 +131,7 @@ def replayed(text: str) -> Iterator[tuple[str, list[str], list[str]]]:
     for head, lines in steps(text):
         if head.startswith(": "):
             content = "".join(f"{line[2:]}\n" for line in lines if line[:1] == "|")
+            Path(head[2:]).parent.mkdir(exist_ok=True)
             Path(head[2:]).write_text(content, "utf-8")
             yield head, lines, lines
             continue
