@@ -1,5 +1,5 @@
-"""Residuals and traces kept as files: what is left to do of each kernel of `kernels.txt`, which has one for each
-rule of the table and two for each level, and Fig 17's program through the steps of Figs 17 and 18."""
+"""Residuals and traces kept as files: what is left to do of each kernel of `kernels.txt`, one for each rule
+of the table and two for each level, and Fig 17's program through the steps of Figs 17 and 18."""
 
 from __future__ import annotations
 
