@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,16 @@ import finchlang.grammar
 from finchlang import manual
 from finchlang.algebra import FAMILIES, OPERATORS
 from finchlang.manual import SHOWS, Entry, entries, words
-from finchlang.repl.__main__ import COMMANDS, parse
-from finchlang.repl.commands import FUNCTIONS, _session_of
+from finchlang.repl.__main__ import COMMANDS, main
+from finchlang.repl.commands import FUNCTIONS
 from finchlang.repl.conversation import Conversation
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES
 from finchlang.repl.look import CONSTANTS, KEYWORDS
 from finchlang.repl.prompt import LEAVE, answer
+from finchlang.repl.views import Watching
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.callables import PREDEFINED
+from finchlang.session import Session
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.masks import MASKS
 from finchlang.tensors.wrappers import WRAPPERS
@@ -29,7 +32,7 @@ from finchlang.types import ALIASES, TYPES
 
 GRAMMAR = Path(finchlang.grammar.__path__[0])
 MANUAL = GRAMMAR / "MANUAL.md"
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SCREEN = {"COLUMNS": "80", "LINES": "24"}
 
 
@@ -87,9 +90,9 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 @pytest.mark.parametrize("entry", entries(), ids=lambda e: e.names[0])
 def test_examples_show_what_they_say(entry: Entry, folder: Path, capsys, request) -> None:
     if entry.section == "The command":
-        shown = command_output(entry.example, folder)
+        shown = command_output(entry.example, folder, capsys)
     else:
-        conversation = Conversation(lambda c: _session_of(parse([]), c))
+        conversation = Conversation(lambda own: Session(observer=Watching(own)))
         blocks = re.split(r"\n(?=[:?])|(?<=;)\n(?=[:?])", entry.example)
         for block in blocks if entry.section == "The prompt" else [entry.example]:
             try:
@@ -106,17 +109,15 @@ def test_examples_show_what_they_say(entry: Entry, folder: Path, capsys, request
         assert shown == entry.output
 
 
-def command_output(line: str, folder: Path) -> str:
+def command_output(line: str, folder: Path, capsys: Any) -> str:
+    """What a line of a shell prints, in a shell where it is no command alone."""
+    name, *words = shlex.split(line)
+    if name == "finch" and not {"|", ">", "<"} & {*words}:
+        assert main(words) == 0
+        return capsys.readouterr().out
     finch = f"{sys.executable} -m finchlang.repl"
     command = re.sub(r"(^|\| )finch\b", lambda m: m[1] + finch, line)
-    done = subprocess.run(
-        command,
-        shell=True,
-        cwd=folder,
-        env={**os.environ, **SCREEN},
-        text=True,
-        capture_output=True,
-    )
+    done = subprocess.run(command, shell=True, cwd=folder, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,4 +1,5 @@
-"""The pages of `docs/`: their programs run and print what stands below them, and every page is reached."""
+"""The README and the pages of `docs/`: their programs run and print what stands below them, what they name
+is there, and every page is reached."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ from finchlang.repl.__main__ import main
 from finchlang.source import ERROR_KINDS
 from finchlang.tensors import formats
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+README = ROOT / "README.md"
 FENCE = re.compile(r"^```(finch|python|text|error|sh|julia)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-pytestmark = pytest.mark.skipif(not PAGES, reason="the wheel's suite has no pages")
+of_pages = pytest.mark.skipif(not PAGES, reason="the wheel's suite has no pages")
 
 
 def ran(fences: list[re.Match[str]]) -> Iterator[str | None]:
@@ -53,7 +55,7 @@ def ran(fences: list[re.Match[str]]) -> Iterator[str | None]:
             yield None
 
 
-WITH_PROGRAMS = [page for page in PAGES if FENCE.search(page.read_text("utf-8"))]
+WITH_PROGRAMS = [page for page in (README, *PAGES) if FENCE.search(page.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("page", WITH_PROGRAMS, ids=lambda path: path.stem)
@@ -79,18 +81,22 @@ def test_programs_print_what_stands_below_them(page: Path, request: Any, tmp_pat
         page.write_text(text, "utf-8")
 
 
-def test_every_page_is_in_the_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
-    for page in PAGES:
-        assert page.relative_to(ROOT / "docs").as_posix() in navigation
+@of_pages
+def test_what_the_readme_links_to_is_there() -> None:
+    paths = re.findall(r"\]\(([^)#\s]+)[^)]*\)", README.read_text("utf-8"))
+    assert [path for path in paths if "://" not in path and not (ROOT / path).exists()] == []
 
 
-def test_nothing_of_a_page_is_fetched_from_elsewhere() -> None:
-    """The plugin `offline` does that if it finds no script of this name."""
+@of_pages
+def test_every_page_is_in_the_navigation_and_needs_nothing_from_elsewhere() -> None:
+    """The plugin `offline` fetches what it finds no script of this name for."""
     settings = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in PAGES:
+        assert page.relative_to(ROOT / "docs").as_posix() in settings
     assert "polyfills: [iframe-worker.js]" in settings and (ROOT / "docs/iframe-worker.js").exists()
 
 
+@of_pages
 def test_mistakes_are_listed_by_their_kind() -> None:
     pytest.importorskip("mkdocs")
     page = runpy.run_path(str(ROOT / "docs/hooks.py"))["errors"]()
@@ -101,7 +107,8 @@ def test_mistakes_are_listed_by_their_kind() -> None:
         assert {*re.findall(r":\d+: ([\w/ ]+) error: ", kind)} == {kind.split("\n")[0]}
 
 
-def test_the_commands_are_there(tmp_path: Path, capsys) -> None:
+@of_pages
+def test_the_commands_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs/command.md").read_text("utf-8")
     commands = dict(re.findall(r"`finch (\w+) FILE( NAME)?", page))
     named = {"run", "check", "normalize", "trace", "residual", "llvm", "asm", "diff", "show"}
@@ -120,6 +127,7 @@ x = [1.0, 2.0, 3.0]; y = Tensor(Dense(Element(0.0)), 3)
 RUNS = re.compile(r"`((?:@einsum|@array \w+ = \w|\w[\w.]*\().*?)`")
 
 
+@of_pages
 def test_tables_beside_other_libraries_say_what_runs() -> None:
     """What the last column has of expressions, of Python if they are of `fa` or of a tensor's methods."""
     pages = [page for page in PAGES if page.parent.name == "coming-from"]
@@ -139,6 +147,7 @@ def test_tables_beside_other_libraries_say_what_runs() -> None:
             session.run(code)
 
 
+@of_pages
 def test_what_numbers_do_is_said_by_programs() -> None:
     page = (ROOT / "docs/trust.md").read_text("utf-8")
     table = page.partition("\n## Numbers\n")[2].partition("\n## ")[0]
