@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,13 +179,6 @@ def test_a_kernel_found_on_disk_gives_its_notes(tmp_path: Path, write: Write) ->
     assert found[0] == found[1] and "note: `C` is written across" in found[0]
 
 
-KERNELS = [
-    "begin; y .= 0; for j = _, i = _; y[i] += A[i, j] * x[j] end end",
-    "for j = _, i = _; C[i, j] += 2 * A[i, j] end",
-    "begin; s .= 0; for i = _, j = _; s[] += A[i, j] * x[~(j + 1)] end end",
-    "begin; D .= 0; for k = _, j = _, i = _; D[i, j] += A[i, k] * B[k, j] end end",
-    "begin; D .= 0; for j = _, i = _; D[j, i] = A[i, j] end end",
-]
 DEFINITIONS = """\
 A = fsparse([1, 2, 3], [1, 2, 2], [1.0, 2.0, 3.0], (3, 4))
 C = fsparse([2, 3], [1, 4], [5.0, 7.0], (3, 4))
@@ -193,21 +187,57 @@ D = Tensor(Dense(SparseList(Element(0.0))))
 x = Tensor(Dense(Element(0.0)), [1.0, 2.0, 0.0, 4.0])
 y = Tensor(Dense(Element(0.0)), 3)
 s = Scalar(0.0)
+p = [4, 6, 9]; q = [6, 9, 30]; r = [0, 0, 0]
 """
+GCD = """
+function mygcd(a, b)
+    while b != 0
+        a, b = b, a % b
+    end
+    return abs(a)
+end
+"""
+#: functions and a kernel
+KERNELS = [
+    ("", "begin; y .= 0; for j = _, i = _; y[i] += A[i, j] * x[j] end end"),
+    ("", "for j = _, i = _; C[i, j] += 2 * A[i, j] end"),
+    ("", "begin; s .= 0; for i = _, j = _; s[] += A[i, j] * x[~(j + 1)] end end"),
+    ("", "begin; D .= 0; for k = _, j = _, i = _; D[i, j] += A[i, k] * B[k, j] end end"),
+    ("", "begin; D .= 0; for j = _, i = _; D[j, i] = A[i, j] end end"),
+    (GCD, "for i = _; r[i] = mygcd(p[i], q[i]) end"),
+    (GCD, "for i = _; r[i] <<mygcd>>= q[i] end"),
+    (
+        GCD + "t = 6\ng(a) = a > t ? mygcd(a, t) : t\nfunction k(a)\n"
+        "    s = 0\n    for i = 3:-1:a\n        s += g(a)\n    end\n    s\nend",
+        "for i = _; r[i] = k(p[i]) + g(q[i]) end",
+    ),
+    (
+        "max(a, b) = a < b ? b * 2 : a * 2\nfunction x_2(a)\n"
+        "    if a > 1\n        a -= 1\n    end\n    max(a, a)\nend",
+        "for i = _; r[i] = max(x_2(p[i]), q[i]) end",
+    ),
+]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("functions", "kernel"), KERNELS)
 def test_what_normalize_prints_runs_after_the_definitions(
-    kernel: str, write: Write, capsys: pytest.CaptureFixture[str]
+    functions: str, kernel: str, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(f"{DEFINITIONS}@finch {kernel}\n")
-    assert main(["normalize", path]) == 0
+    """The program after each pass, which has all functions that it calls."""
+    text = f"{DEFINITIONS}{functions}\n@finch {kernel}\n"
+    assert main(["normalize", write(text)]) == 0
     passes = re.split(r"^# .*\n", capsys.readouterr().out, flags=re.MULTILINE)
-    normal = [text for text in passes if text.strip()][-1]
-    written, rewritten = Session(), Session()
-    written.run_file(path)
-    rewritten.run(DEFINITIONS + normal)
-    for name in ("C", "D", "y"):
-        one, other = written[name].to_numpy(), rewritten[name].to_numpy()
-        np.testing.assert_array_equal(one, other)
-    assert written["s"].value == rewritten["s"].value
+    written, programs = Session(), [program for program in passes if program.strip()]
+    written.run(text)
+    assert programs
+    for program in programs:
+        rewritten = Session()
+        rewritten.run(DEFINITIONS + program)
+        for name in ("C", "D", "y", "s", "r"):
+            assert plain(rewritten[name]) == plain(written[name]), program
+
+
+def plain(value: Any) -> Any:
+    """A tensor, an array or a scalar as numbers in lists."""
+    array = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
+    return array.tolist()
