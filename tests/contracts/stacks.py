@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import cycle, product
 
 import numpy as np
-from case_matrix_data import Sampler, mirrored
 from every_format import TEXTS, fits
+from samples import Sampler, mirrored
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format

@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from case_matrix_data import tensor
 from every_format import TEXTS, fits
 from level_kernels import run
 from quick_native import compile_quickly
+from samples import tensor
 from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
 
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.tensors.tensor import Tensor, mirrored_modes
+from finchlang.testing.grammar import LEVELS as GENERATED
 
 pytestmark = pytest.mark.checked
 
@@ -209,3 +210,8 @@ def test_fibers_of_other_formats(format: str, source: str) -> None:
                 entries.append(found["C"].entries())
             for one, other in zip(*entries, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_generated_scripts_have_every_level() -> None:
+    """But workspaces, which are told apart by their policies."""
+    assert {t.split("(")[0].split("{")[0] for t in TEXTS} == {*GENERATED} | {"Workspace"}

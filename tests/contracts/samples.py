@@ -1,4 +1,4 @@
-"""Small random arrays that a nest of levels can hold, for the matrix of cases."""
+"""Small random arrays that a nest of levels can hold."""
 
 from __future__ import annotations
 
@@ -31,15 +31,10 @@ def values_of(format: Level) -> tuple[Any, ...]:
 
 
 class Sampler:
-    """Random contents of formats; of density 1 everything, without repetitions. What `is_written`
-    element by element has only runs that a SparseInterval can join: not where a mask cuts them in
-    unequal pieces (`is_masked`), nor over levels that cannot be read while they are written."""
+    """Random contents of formats; of density 1 everything, without repetitions."""
 
-    def __init__(
-        self, seed: int, density: float, is_written: bool = False, is_masked: bool = False
-    ):
-        self.random = random.Random(seed)
-        self.density, self.is_written, self.is_masked = density, is_written, is_masked
+    def __init__(self, seed: int, density: float):
+        self.random, self.density = random.Random(seed), density
 
     def array(self, format: Level, shape: tuple[int, ...]) -> np.ndarray:
         """Of packed matrices, only the half they store is filled."""
@@ -67,8 +62,6 @@ class Sampler:
             if last and self._chance():
                 start = self.random.randrange(last)
                 stop = self.random.randint(start + 1, last)
-                if self.is_written and (self.is_masked or not _is_plain(level.child)):
-                    stop = start + 1
                 array[..., start:stop] = fiber()[..., None]
         else:
             for j in range(last):
@@ -82,25 +75,11 @@ class Sampler:
         return self.random.random() < self.density
 
 
-def _is_plain(level: Level) -> bool:
-    return level.is_leaf or (type(level).__name__ == "Dense" and _is_plain(level.child))
-
-
 def mirrored(array: np.ndarray, format: Level) -> np.ndarray:
     """The array with what the levels Symmetric below and above the diagonal have in common."""
     for a, b in mirrored_modes(Tensor(format)):
         array = np.where(array == format.fill.value, array.swapaxes(a, b), array)
     return array
-
-
-def mapped(array: np.ndarray, source: Level, target: Level) -> np.ndarray:
-    """The array in the target's type: its fill where `array` has the source's, elsewhere values
-    that depend on those of `array` alone, so that runs stay runs."""
-    others = values_of(target)
-    found = np.full(array.shape, target.fill.value, target.element_type.dtype)
-    for k, value in enumerate(values_of(source)):
-        found[array == value] = others[(k + 1) % len(others)]
-    return found
 
 
 def tensor(array: np.ndarray, format: Level, stores_fill: bool = False) -> Tensor:
