@@ -53,11 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 QUICK = "not slow"
 
 
+@pytest.fixture(scope="session")
+def is_quick(request: pytest.FixtureRequest) -> bool:
+    return request.config.option.markexpr == QUICK
+
+
 @pytest.fixture(autouse=True, scope="module")
-def quick_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
+def quick_native_code(request: pytest.FixtureRequest, is_quick: bool) -> Iterator[None]:
     """For `make quick` no native code is optimised, else one kernel of four is, or all of them."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.config.option.markexpr == QUICK:
+        if is_quick:
             compile_quickly(patch.setattr)
         elif not (
             request.node.get_closest_marker("optimised") or "benchmarks" in request.path.parts

@@ -50,7 +50,7 @@ FILES = [
     "test_early_break",
     "test_foreign",
     "test_masks",
-    "test_programs",
+    "programs/test_programs",
     "test_scalars",
     "test_session",
     "test_slices",

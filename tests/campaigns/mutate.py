@@ -41,7 +41,7 @@ _MAKE = "make --no-print-directory VENV={venv} --old-file={venv}/installed"
 COMMANDS = {
     "quick": f'{_MAKE} quick PYTEST_ARGS="-x -n 0 -vv"',
     "test": f'{_MAKE} test PYTEST_ARGS="-x -n 0 -vv"',
-    "programs": "{python} -m pytest -x -n 0 -q -vv tests/test_programs.py",
+    "programs": "{python} -m pytest -x -n 0 -q -vv tests/programs/test_programs.py",
 }
 
 

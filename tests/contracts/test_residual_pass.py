@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from hosts import Program, Sample
 from level_kernels import tensor
-from test_programs import WANTED as ALL
-from test_programs import Case, check_program
 
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.fold import ZERO, const, op
@@ -35,8 +33,11 @@ from finchlang.session import Session
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
+from finchlang.testing.compare import Way
 from finchlang.text.parse import parse_kernel
 from finchlang.types import Int64
+from tests.programs.program import WANTED as ALL
+from tests.programs.program import Case, check_program
 
 EVERY = [program for program, wanted in ALL.items() if "residual" in wanted.engines]
 VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
@@ -231,10 +232,10 @@ def test_a_program_does_what_it_says_after_passes(
 ) -> None:
     """After each of those that change one of its kernels, and after all."""
     changed = Changed(monkeypatch)
-    check_program(program, "residual", tmp_path)
+    check_program(program, Way("residual"), tmp_path)
     for passes in [PASSES, *((p,) for p in PASSES if p in changed.by)] if changed.by else ():
         changed.passes = passes
-        check_program(program, "residual", tmp_path)
+        check_program(program, Way("residual"), tmp_path)
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *INTEGERS])

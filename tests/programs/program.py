@@ -1,4 +1,4 @@
-"""Runs every program of tests/programs on every engine, interpreted by the paper's rules alone, too.
+"""The programs of this folder, what each has to do, and running one in one way.
 
 What a program has to do stands in its comments:
 
@@ -22,54 +22,54 @@ What a program has to do stands in its comments:
                                  the first is at the head of each
 
 A program with none of them would test nothing and is an error itself. In a program, `FOLDER` is the
-name of a temporary folder. Of all programs the residual takes the interpreter's steps, and the rules
-of the paper store the same entries; `EVERY_RULE=1` leaves each derived rule out of each program.
+name of a temporary folder.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import cycle
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from finchlang.host.print import text as listing
 from finchlang.rules.engine import Kind
-from finchlang.rules.table import OPTIONAL, RULES
+from finchlang.rules.table import RULES
 from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang.testing.compare import Way
 from finchlang.testing.stored import same
-
-pytestmark = pytest.mark.optimised
+from finchlang.text.recovery import parse_whole
 
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 #: steps of the host, as `ExecutingHost.steps` counts them, and what is counted besides
-HOST = [
-    "let",
-    "load",
-    "store",
-    "get",
-    "set",
-    "branch",
-    "loop",
-    "count",
-    "grow",
-    "fill",
-    "search",
-    "disjoint",
-    "sort",
-]
-NAMES = {*HOST, "total", "code", *(r.name for r in RULES), *(s for r in RULES for s in r.steps)}
+HOST = frozenset(
+    [
+        "let",
+        "load",
+        "store",
+        "get",
+        "set",
+        "branch",
+        "loop",
+        "count",
+        "grow",
+        "fill",
+        "search",
+        "disjoint",
+        "sort",
+        "total",
+        "code",
+    ]
+)
+NAMES = {*HOST, *(r.name for r in RULES), *(s for r in RULES for s in r.steps)}
 _COMMENT = re.compile(
     r"#\s*(expect|error|engines|options|stores|notes|rule|steps):\s*(.*?)\s*$", re.MULTILINE
 )
@@ -77,7 +77,7 @@ _CASE = re.compile(r"^# case: (\w+)\n", re.MULTILINE)
 _ERROR = re.compile(
     r"(?P<kind>[a-zA-Z/ ]+?) @ (?=[\d:])(?P<line>\d*)(?::(?P<column>\d*))?\s*(?P<part>.*)"
 )
-_COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
+COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
 
 
 @dataclass
@@ -132,8 +132,8 @@ def expected(text: str) -> Expected:
     if not set(found.engines) <= set(RUNNING) or not found.engines:
         raise ValueError("no such engine")
     for claim in found.steps:
-        unknown = {name for name, _, _ in _COUNT.findall(claim)} - NAMES
-        if unknown or not re.fullmatch(r"[\d\s.+*()<>=!-]+", _COUNT.sub("", claim)):
+        unknown = {name for name, _, _ in COUNT.findall(claim)} - NAMES
+        if unknown or not re.fullmatch(r"[\d\s.+*()<>=!-]+", COUNT.sub("", claim)):
             raise ValueError(f"not understood: steps: {claim}")
     if not (found.values or found.lines or found.error or found.stores or found.steps):
         raise ValueError("the program says nothing of what it should do")
@@ -162,7 +162,7 @@ def programs_of(path: Path) -> Iterator[Case]:
         yield Case(f"{path.stem}-{case[1]}", above + lines + text[case.end() : end])
 
 
-FILES = sorted((Path(__file__).parent / "programs").rglob("*.finch"))
+FILES = sorted(Path(__file__).parent.rglob("*.finch"))
 PROGRAMS = [program for path in FILES for program in programs_of(path)]
 WANTED = {program: expected(program.text) for program in PROGRAMS}
 
@@ -171,11 +171,12 @@ WANTED = {program: expected(program.text) for program in PROGRAMS}
 
 
 class Watch(Observer):
-    """Counts, for each kernel that is run, the rules, the host's steps and, if `traces`, the lines of
-    its residual."""
+    """Counts, for each kernel that is run, the `steps` of the host; and with them in `runs`, if it
+    `traces`, the rules and, if it `lists`, the lines of its residual."""
 
-    def __init__(self, traces: bool = False) -> None:
-        self.traces, self.runs = traces, list[Counter[str]]()
+    def __init__(self, traces: bool = False, lists: bool = False) -> None:
+        self.traces, self.lists = traces, lists
+        self.runs, self.steps = list[Counter[str]](), list[Counter[str]]()
 
     def started(self, event: Any) -> None:
         self.runs.append(Counter())
@@ -184,27 +185,21 @@ class Watch(Observer):
         self.runs[-1][applied.name] += applied.kind == Kind.STEP
 
     def finished(self, event: Any, steps: Counter[str]) -> None:
+        self.steps.append(steps)
         self.runs[-1].update(steps, total=steps.total())
-        if self.traces:
+        if self.lists:
             self.runs[-1]["code"] = len(listing(event.residual).splitlines())
 
 
-def ran(
-    program: Case,
-    engine: str,
-    folder: Path,
-    rules: str = "all",
-    checked: bool = False,
-    **options: Any,
-) -> Session:
+def ran(program: Case, way: Way, folder: Path, watch: Watch) -> Session:
     """The session that a program ran in, which ended as it says."""
-    wanted, printed, watch = WANTED[program], list[str](), Watch(**options)
-    choices = engine, rules, printed.append, (), watch, wanted.workspaces, checked
+    wanted, printed = WANTED[program], list[str]()
+    choices = way.engine, way.rules, printed.append, (), watch, wanted.workspaces, way.checked
     session = Session(*choices)
     session["FOLDER"] = str(folder)
     error: FinchError | None = None
     try:
-        session.run(program.text, program.name)
+        session.execute(parsed(program))
     except FinchError as found:
         error = found
     check_error(error, wanted)
@@ -212,60 +207,32 @@ def ran(
     return session
 
 
-def check_program(
-    program: Case, engine: str, folder: Path, checked: bool = False, rules: str = "all"
-) -> None:
-    """Run a program, which must do what it says, by some of the rules."""
-    wanted, session = WANTED[program], ran(program, engine, folder, rules, checked)
+@lru_cache(4)
+def parsed(program: Case) -> Any:
+    return parse_whole(program.text, program.name)
+
+
+def check_program(program: Case, way: Way, folder: Path, watch: Watch | None = None) -> Session:
+    """Run a program, which must do what it says; gives the session."""
+    wanted, session = WANTED[program], ran(program, way, folder, watch or Watch())
     told = [note.message for note in session.notes]
     for name, value in wanted.values:
         meant, got = session.run(value), session.run(name)
         assert equal(got, meant), f"{name} is {plain(got)}, not {plain(meant)}"
-    if engine == "denote":  # whose tensors are dense, and which compiles nothing
-        return
+    if way.engine == "denote":  # whose tensors are dense, and which compiles nothing
+        return session
     for name, count in wanted.stores:
         assert session.run(f"countstored({name})") == count, name
     if wanted.notes:
         parts = [part for part in wanted.notes if part != "none"]
         assert len(told) == len(parts), told
         assert all(part in note for part, note in zip(parts, told, strict=True)), told
-
-
-def check_laws(program: Case, folder: Path) -> None:
-    """That the residual takes the interpreter's steps (congruence), and that derived rules change how
-    much is done, but not what is stored."""
-    runs = [
-        ran(program, engine, folder, rules)
-        for engine, rules in (("residual", "all"), ("interpret", "all"), ("interpret", "paper"))
-    ]
-    one, other, base = runs
-    assert one.observer.runs == other.observer.runs
-    for name in base.names():
-        if isinstance(tensor := base[name], Tensor):
-            for found in (one, other):
-                np.testing.assert_array_equal(stored(tensor), stored(found[name]), name)
+    return session
 
 
 def stored(tensor: Tensor) -> Any:
     """The coordinates that a tensor stores, or how many leaves where its runs may be too long to list."""
     return tensor.nnz if tensor.size > 10**9 else tensor.entries()[0]
-
-
-def check_steps(program: Case, folder: Path) -> None:
-    """That a program takes the steps it says."""
-    counts: dict[str, list[Counter[str]]] = {}
-
-    def number(found: re.Match[str]) -> str:
-        name, rules, at = found[1], found[2] or "all", found[3]
-        if rules not in counts:
-            session = ran(program, "interpret", folder, rules, traces=True)
-            counts[rules] = session.observer.runs
-        runs = counts[rules]
-        return str(runs[int(at) - 1][name] if at else sum(run[name] for run in runs))
-
-    for claim in WANTED[program].steps:
-        counted = _COUNT.sub(number, claim)
-        assert eval(counted), f"{claim}: {counted}"  # of numbers and signs
 
 
 def check_error(error: FinchError | None, program: Expected) -> None:
@@ -309,91 +276,3 @@ def equal(got: Any, meant: Any) -> bool:
     if isinstance(got, (int, float)) and isinstance(meant, (int, float)):
         return same(float(got), float(meant), 1e-9)
     return type(got) is type(meant) and bool(got == meant)
-
-
-# ---------------------------------------------------------------------------------------- the tests
-
-
-def runs() -> Iterator[Any]:
-    """Each program on each engine, and in the interpreter by the paper's rules alone, too. Quick are all
-    natively and by the denotation, and half of them interpreted by either set of rules."""
-    for program, wanted in WANTED.items():
-        is_odd = bool(zlib.crc32(program.name.encode()) % 2)
-        for engine in wanted.engines:
-            for rules in ("all", "paper") if engine == "interpret" else ("all",):
-                is_slow = engine == "residual" or (
-                    engine == "interpret" and is_odd == (rules == "all")
-                )
-                name = f"{program.name}-{engine}" + f"-{rules}" * (rules != "all")
-                marks = [pytest.mark.slow] if is_slow else []
-                yield pytest.param(program, engine, rules, id=name, marks=marks)
-
-
-@pytest.mark.parametrize(("program", "engine", "rules"), [*runs()])
-def test_program(program: Case, engine: str, rules: str, tmp_path: Path) -> None:
-    check_program(program, engine, tmp_path, rules=rules)
-
-
-def which(*engines: str, steps: bool = False) -> list[Any]:
-    """The programs that run on these engines, those alone that say of their `steps`."""
-    chosen = [p for p, w in WANTED.items() if {*engines} <= {*w.engines} and (w.steps or not steps)]
-    return [pytest.param(program, id=program.name) for program in chosen]
-
-
-@pytest.mark.parametrize("program", which("interpret", steps=True))
-def test_steps(program: Case, tmp_path: Path) -> None:
-    check_steps(program, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", which("interpret", "residual"))
-def test_laws_of_rules_and_hosts(program: Case, tmp_path: Path) -> None:
-    check_laws(program, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", which("native"))
-def test_checked(program: Case, tmp_path: Path) -> None:
-    """Native code that checks each access to memory finds nothing."""
-    check_program(program, "native", tmp_path, checked=True)
-
-
-def without_a_rule() -> Iterator[Any]:
-    every, next_rule = sorted(OPTIONAL), cycle(sorted(OPTIONAL))
-    for program in PROGRAMS:
-        if "native" in WANTED[program].engines:
-            chosen = every if os.environ.get("EVERY_RULE") else [next(next_rule)]
-            for rule in chosen:
-                yield pytest.param(program, rule, id=f"{program.name}-{rule}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("program", "rule"), [*without_a_rule()])
-def test_a_program_needs_no_derived_rule(program: Case, rule: str, tmp_path: Path) -> None:
-    check_program(program, "native", tmp_path, rules=f"all-{rule}")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = 1",
-        "# expect: x",
-        "# error: strange @ 1",
-        "# error: type",
-        "# engines: all\n# expect: x = 1",
-        "# notes: none",
-        "# steps: Lop <= 12",
-        "# steps: __import__ == 1",
-    ],
-)
-def test_the_runner_refuses_what_it_does_not_understand(text: str) -> None:
-    with pytest.raises(ValueError):
-        expected(text)
-
-
-@pytest.mark.parametrize(
-    ("got", "meant"),
-    [(1, 2), (1, True), (1.0, 1.1), (np.zeros(2), np.zeros(3)), ("a", "b"), (np.zeros(1), 0.0)],
-)
-def test_the_runner_tells_values_apart(got: Any, meant: Any) -> None:
-    assert not equal(got, meant) and equal(got, got) and equal(meant, meant)
