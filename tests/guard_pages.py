@@ -46,7 +46,7 @@ FILES = [
     "properties/test_sequences",
     "test_back_buffers",
     "test_calling",
-    "test_case_studies",
+    "product/test_examples",
     "test_early_break",
     "test_foreign",
     "test_masks",
