@@ -117,6 +117,7 @@ def _parser_of(command: str) -> ArgumentParser:
         _add_campaign(parser)
     if command == "diff":
         _add_comparison(parser)
+        _add_data(parser)
         parser.add_argument(
             "--exhaustive",
             type=int,
@@ -129,6 +130,9 @@ def _parser_of(command: str) -> ArgumentParser:
         )
     if command in ("diff", "replay"):
         parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+        parser.add_argument(
+            "--limit", type=float, default=300.0, help="seconds for all engines (%(default)s)"
+        )
     if command == "show":
         parser.add_argument("--png", metavar="OUT", help="write a picture of its entries too")
     if command == "explain":
@@ -176,6 +180,14 @@ def _add_comparison(parser: ArgumentParser) -> None:
         "--seconds", type=float, default=60.0, help="time to reduce what differs (60)"
     )
     parser.add_argument("--save", metavar="OUT", help="where a file for `finch replay` is written")
+
+
+def _add_data(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--cases", type=int, default=0, help="compare on generated data, so many times")
+    add("--seed", type=int, default=0, help="of the first such case (%(default)s)")
+    add("--formats", choices=("declared", "any"), default="declared", help="those tensors may have")
+    add("--against", metavar="FILE.py:NAME", default="", help="your function for what is right")
 
 
 def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from finchlang.source import FinchError
 
@@ -34,6 +36,7 @@ from .report import (
 
 if TYPE_CHECKING:
     from finchlang.session import Observer, Session
+    from finchlang.testing.apart import Comparer
     from finchlang.testing.compare import Comparison, Way
 
 #: those that print by `write` alone, which takes the line that tells of progress away
@@ -206,8 +209,9 @@ def diff(options: Namespace) -> int:
     reduced, and blamed."""
     from finchlang.script.paths import read_script
     from finchlang.testing import compare
+    from finchlang.testing.apart import Comparer
 
-    chosen = {} if options.tolerance is None else {"tolerance": options.tolerance}
+    chosen: dict[str, Any] = {} if options.tolerance is None else {"tolerance": options.tolerance}
     text = read_script(options.file)
     if options.exhaustive is not None:
         from finchlang.testing.exhaustive import exhaustive
@@ -222,19 +226,71 @@ def diff(options: Namespace) -> int:
     ways = tuple(
         w for w in ways if w.engine != "denote" or w.rules == rules[0]
     )  # it knows no rules
-    found = compare.compare(text, options.file, args=options.args, ways=ways, **chosen)
-    status = _compared(options, found)
-    if status != SUCCESS and (options.seconds > 0 or options.save):
-        _reduced(options, text, ways, chosen)
-    return status
+    chosen |= {"file": options.file, "args": options.args, "against": options.against}
+    with Comparer(options.limit) as apart:
+        if options.cases or options.formats == "any":
+            return _cases(options, text, ways, apart, chosen)
+        found = apart.compare(text, ways, **chosen)
+        status = _compared(options, found)
+        if status != SUCCESS and (options.seconds > 0 or options.save):
+            _reduced(options, text, ways, apart, chosen, found)
+        return status
+
+
+def _cases(
+    options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
+) -> int:
+    """Compare the script on other data, and in other formats; the shortest that differs is reduced."""
+    from finchlang.testing.data import Data
+
+    data, is_any = Data(text, options.file, options.args), options.formats == "any"
+    seeds = range(options.seed, options.seed + (options.cases or 20))
+    made = (data.case(seed, is_any, bool(options.against)) for seed in seeds)
+    counts, first = Counter[str](), None
+    lines: list[str] = []
+    for case in chain(data.formats() if is_any else (), made):
+        own = tuple(w for w in ways if case.is_plain or w.engine != "denote") or tuple(ways)
+        try:
+            found = apart.compare(case.text, own, **chosen)
+        except FinchError as error:
+            counts[error.kind] += 1
+            lines.append(f"{case.what}: {error.message}")
+            continue
+        if not found.agrees:
+            counts["differs"] += 1
+            lines.append(f"{case.what}: {found.report}")
+            if first is None or len(case.text) < len(first[0].text):
+                first = case, own, found
+        elif found.errors:
+            error = found.errors[found.engines[-1]]
+            counts[error.kind] += 1
+            if error.kind in ("access order", "type", "resource"):  # not by the sizes drawn
+                lines.append(f"{case.what}: {error.kind} error: {error.message}")
+        else:
+            counts["agree"] += 1
+    if options.json:
+        write(json.dumps({"cases": counts.total(), "counts": counts, "told": lines}) + "\n")
+    else:
+        said = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        write("".join(f"{line}\n" for line in [*lines, f"{counts.total()} cases: {said}"]))
+    if first is None:
+        return SUCCESS
+    if options.seconds > 0 or options.save:
+        case, own, found = first
+        _reduced(options, case.text, own, apart, chosen, found)
+    return USER_ERROR
 
 
 def replay(options: Namespace) -> int:
     """`finch replay FILE`: whether what the file shows still differs, in the ways its comments name."""
     from finchlang.script.paths import read_script
-    from finchlang.testing.replay import replay
+    from finchlang.testing.apart import Comparer
+    from finchlang.testing.replay import against_in, ways_in
 
-    return _compared(options, replay(read_script(options.file), options.file, options.args))
+    text = read_script(options.file)
+    given = {"file": options.file, "args": options.args, "against": against_in(text)}
+    with Comparer(options.limit) as apart:
+        return _compared(options, apart.compare(text, ways_in(text), **given))
 
 
 def _compared(options: Namespace, found: Comparison) -> int:
@@ -252,20 +308,26 @@ def _compared(options: Namespace, found: Comparison) -> int:
     return SUCCESS if found.agrees else USER_ERROR
 
 
-def _reduced(options: Namespace, text: str, ways: Sequence[Way], chosen: dict[str, float]) -> None:
+def _reduced(
+    options: Namespace,
+    text: str,
+    ways: Sequence[Way],
+    apart: Comparer,
+    chosen: dict[str, Any],
+    found: Comparison,
+) -> None:
     """Reduce what differs, and say what is to blame; a file to replay it with is printed or saved."""
     from finchlang.script.paths import replace_file
     from finchlang.testing.blame import blame
-    from finchlang.testing.compare import compare
     from finchlang.testing.reduce import reduce
     from finchlang.testing.replay import replay_text
 
-    def differs(smaller: str) -> bool:
-        given = {"args": options.args, "ways": ways, **chosen}
-        return not compare(smaller, options.file, **given).agrees
+    def differs(small: str) -> bool:
+        return apart.shows(found, small, ways, **chosen)
 
     small = reduce(text, differs, options.seconds)
-    shown = replay_text(small, ways, str(blame(small, ways, **chosen)))
+    why = str(blame(small, ways, partial(apart.compare, **chosen)))
+    shown = replay_text(small, ways, why, options.against)
     if options.save:
 
         def put(out: BinaryIO) -> None:

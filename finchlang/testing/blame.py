@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from finchlang.rules.table import OPTIONAL
 from finchlang.testing.compare import Comparison, Way, compare
+
+#: compares a text in some ways, as `compare` does
+Compared = Callable[..., Comparison]
 
 
 @dataclass(frozen=True)
@@ -27,30 +30,32 @@ class Blame:
         return "\n".join(said)
 
 
-def blame(text: str, ways: Sequence[Way], tolerance: float = 1e-9) -> Blame:
-    """Look for what is to blame for the difference that a text shows in some ways. It is run once more
-    for each derived rule, so it should be short."""
-    found = compare(text, tolerance=tolerance, ways=ways)
+def blame(text: str, ways: Sequence[Way], compared: Compared = compare) -> Blame:
+    """Look for what is to blame for the difference that a text shows in some ways, by running it in others
+    (`compared`), once for each derived rule: it should be short."""
+    found = compared(text, ways=ways)
     if found.agrees:
         return Blame(())
-    return Blame(tuple(found.differences), _rules(text, ways, tolerance), _statement(text, ways))
+    return Blame(
+        tuple(found.differences), _rules(text, ways, compared), _statement(text, ways, compared)
+    )
 
 
-def _rules(text: str, ways: Sequence[Way], tolerance: float) -> tuple[str, ...]:
+def _rules(text: str, ways: Sequence[Way], compared: Compared) -> tuple[str, ...]:
     """The sets of rules under which all agree: `all` without one of them, or `paper`."""
     sets = ["paper", *(f"all-{name}" for name in sorted(OPTIONAL))]
 
     def agree(rules: str) -> bool:
         others = tuple(dict.fromkeys(replace(way, rules=rules) for way in ways))
-        return compare(text, tolerance=tolerance, ways=others).agrees
+        return compared(text, ways=others).agrees
 
     return tuple(rules for rules in sets if agree(rules))
 
 
-def _statement(text: str, ways: Sequence[Way]) -> str:
+def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
     """What the first of the native ways says, if each of its accesses to memory is checked."""
     for way in ways:
         if way.engine == "native":
-            checked: Comparison = compare(text, ways=(replace(way, checked=True, threads=1),))
+            checked = compared(text, ways=(replace(way, checked=True, threads=1),))
             return checked.differences[0] if checked.differences else ""
     return ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -13,10 +14,13 @@ import numpy as np
 
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError, Note
+from finchlang.testing.data import plain, reference
 from finchlang.testing.stored import as_array, same, stored_differences
 
 #: the four semantics, each nearer to the machine
 SEMANTICS = ("denote", "interpret", "residual", "native")
+#: what a script that ends with an error leaves
+ERROR = "the error"
 #: levels that have no place for some entries, or are square
 PARTIAL = ("Pinpoint", "Interval", "UpperTriangular", "LowerTriangular", "Symmetric")
 #: the parts of the system, and the semantics that rest on each
@@ -77,10 +81,21 @@ class Comparison:
     allowed: Counter[str] = field(default_factory=Counter)
     #: the host steps of each kernel that was run, by those that count them
     steps: dict[str, list[Counter[str]]] = field(default_factory=dict)
+    #: of each difference what kind it is, and of which neighbours
+    faults: set[tuple[Any, ...]] = field(default_factory=set)
 
     @property
     def agrees(self) -> bool:
         return not self.differences
+
+    def differ(self, line: str, *fault: Any) -> None:
+        """Note a difference: a line for people, and its kind with who is on which side."""
+        self.differences.append(line)
+        self.faults.add(fault)
+
+    def shows(self, other: Comparison) -> bool:
+        """Whether there are differences here, and all are of a kind that the other has too."""
+        return bool(self.faults) and self.faults <= other.faults
 
     @property
     def report(self) -> str:
@@ -102,31 +117,68 @@ class _Steps(Observer):
 
 def compare(
     text: str,
-    name: str = "<input>",
+    file: str = "<input>",
     tolerance: float = 1e-9,
     args: Sequence[str] = (),
     ways: Sequence[Way] = ways_of(),
+    tell: Callable[[str], Any] = lambda label: None,
+    against: str = "",
 ) -> Comparison:
     """Run a script in each of `ways` and compare every variable it leaves.
 
     Floats agree within the relative `tolerance`; an error agrees with an error of the same kind, and a
     Bug or any other exception with nothing. Ways of the same rules store the same and, if both count
-    them, take the same host steps; others have the same entries. What is stored is sound.
+    them, take the same host steps; others have the same entries. What is stored is sound. `against` is a
+    function that says what is right (`data.reference`); `tell` is told which way is run next.
     """
-    is_plain = len({way.engine for way in ways}) == len(ways)
-    labels = [way.engine if is_plain else str(way) for way in ways]
-    found = Comparison(tuple(labels))
-    for label, way in zip(labels, ways, strict=True):
-        for at_once in _run(found, label, way, text, name, args):
+    found = Comparison(labels(ways))
+    by_label = dict(zip(found.engines, ways, strict=True))
+    for label, way in by_label.items():
+        tell(label)
+        for at_once in _run(found, label, way, text, file, args):
             if not _all_same(found.results[label], at_once, tolerance):
-                found.differences.append(f"{label}: threads differ")
+                found.differ(f"{label}: threads differ", "threads", label)
     _allow(found, text)
-    for name in sorted(set().union(*found.results.values())):
+    names = sorted(set().union(*found.results.values()))
+    if len(_agreeing(ERROR, found.results, tolerance)) > 1:
+        names = [ERROR]  # after which nothing else can be the same
+    for name in names:
         groups = _agreeing(name, found.results, tolerance)
         if len(groups) > 1:
-            found.differences.append(_difference(name, groups, found.results))
-    found.differences += stored_differences(found, dict(zip(labels, ways, strict=True)), tolerance)
+            kinds = tuple(str(found.results[g[0]].get(name)) for g in groups if name == ERROR)
+            line = _difference(name, groups, found.results)
+            found.differ(line, "error" if kinds else "value", tuple(groups), kinds)
+    for line, fault in stored_differences(found, by_label, tolerance):
+        found.differ(line, *fault)
+    if against and not found.errors:
+        _compare_with(reference(against, text, file, args), found, against, tolerance)
     return found
+
+
+def _compare_with(
+    expected: dict[str, Any], found: Comparison, against: str, tolerance: float
+) -> None:
+    """Whether all ways give what is expected, in whatever type."""
+    for name, value in expected.items():
+        if any(name not in values for values in found.results.values()):
+            raise FinchError("type", f"{against} gives {name}, which the script does not")
+        given = {label: plain(values[name]) for label, values in found.results.items()}
+        array = np.asarray(plain(value))
+        wrong = [label for label, own in given.items() if not _is_like(own, array, tolerance)]
+        if wrong:
+            line = f"{name} is {_short(given[wrong[0]])}, and {_short(array)} by {against}"
+            found.differ(f"{', '.join(wrong)}: {line}", "against", tuple(wrong))
+
+
+def _is_like(value: Any, expected: np.ndarray, tolerance: float) -> bool:
+    own = np.asarray(value)
+    return own.dtype.kind in "biuf" and same(own, expected.astype(own.dtype), tolerance)
+
+
+def labels(ways: Sequence[Way]) -> tuple[str, ...]:
+    """What ways are called: by their engines, or if that does not tell them apart by all they say."""
+    is_plain = len({way.engine for way in ways}) == len(ways)
+    return tuple(way.engine if is_plain else str(way) for way in ways)
 
 
 def _run(
@@ -141,17 +193,19 @@ def _run(
             session.run(text, name)
             values = {n: session[n] for n in session.names()}
         except FinchError as error:
-            values = {"the error": error.kind}
+            values = {ERROR: error.kind}
             found.errors[label] = error
         except Exception as error:  # a Bug, or whatever else breaks
-            values = {"the error": f"{type(error).__name__}: {error}"}
-            found.differences.append(f"{label} breaks: {type(error).__name__}: {error}")
+            values = {ERROR: f"{type(error).__name__}: {error}"}
+            place = traceback.extract_tb(error.__traceback__)[-1].name
+            line = f"{label} breaks: {type(error).__name__}: {error}"
+            found.differ(line, "breaks", label, type(error).__name__, place)
         return values, session, observer.taken
 
     with ThreadPoolExecutor(way.threads) if way.threads > 1 else nullcontext() as pool:
         all_of = list(pool.map(once, range(way.threads)) if pool else map(once, (0,)))
     found.results[label], session, steps = all_of[0]
-    if way.engine in ("interpret", "residual") and "the error" not in found.results[label]:
+    if way.engine in ("interpret", "residual") and ERROR not in found.results[label]:
         found.steps[label] = steps
     found.notes = session.notes or found.notes
     return [values for values, *_ in all_of[1:]]
@@ -169,7 +223,7 @@ def _allow(found: Comparison, text: str) -> None:
     kinds = {error.kind if error else None for error in rest}
     others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
     for label in [label for label in found.engines if label.split()[0] == "denote"]:
-        own = found.results[label].get("the error")
+        own = found.results[label].get(ERROR)
         if others is None or own == others:
             continue
         if others == "access order":
@@ -180,7 +234,7 @@ def _allow(found: Comparison, text: str) -> None:
             found.allowed["a wrong size, noticed early or late"] += 1
         else:
             continue
-        found.results[label] = {"the error": others}
+        found.results[label] = {ERROR: others}
 
 
 def _agreeing(

@@ -4,20 +4,18 @@ one is a finding like any other."""
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from finchlang.source import FinchError
-from finchlang.testing.blame import blame
+from finchlang.testing.apart import DIED, HUNG, Apart, Comparer, quick
+from finchlang.testing.blame import Blame, blame
 from finchlang.testing.compare import Way, compare
 from finchlang.testing.coverage import Coverage, report
 from finchlang.testing.reduce import reduce
@@ -28,9 +26,7 @@ from finchlang.testing.variants import differences
 #: after so many seconds a case hangs, and a difference is reduced no further
 HANGS, REDUCES = 120.0, 30.0
 #: what a case may come to
-RUN, REFUSED, DIFFERS, CRASHED, HUNG = "run", "refused", "differs", "crashed", "hangs"
-#: that, what there is to say, what was reached (None if the process ended), and the script, if it is known
-Outcome = tuple[str, str, Any, str]
+RUN, REFUSED, DIFFERS, CRASHED, HANG = "run", "refused", "differs", "crashed", "hangs"
 
 
 @dataclass(frozen=True)
@@ -108,113 +104,70 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
     return RUN, ""
 
 
-def _work(connection: Connection, options: Options) -> None:
-    """Run the seeds that come, telling what came of each."""
-    from finchlang.native.jit import compile_plainly
-
-    os.environ["FINCH_CACHE_DIR"] = ""  # all that is compiled here is met once
-    warnings.simplefilter("ignore")  # NumPy's, of infinities and NaN
-    compile_plainly()
-    while (seed := connection.recv()) is not None:
-        cover = Coverage()
-        kind, said = run_case(seed, options, cover)
-        text = "" if options.metamorphic else generate(seed)
-        if kind == DIFFERS and text:
-            text = _reduced(text, ways(options, seed))
-            said = str(blame(text, ways(options, seed))) or said
-        connection.send((kind, said, cover.counts, text))
+def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, str, Any]:
+    """What came of the case of a seed, what there is to say, and what was reached."""
+    quick()
+    (seed, options), cover = task, Coverage()
+    return (*run_case(seed, options, cover), cover.counts)
 
 
-def _reduced(text: str, chosen: tuple[Way, ...]) -> str:
-    """A smaller script that differs as this one does; the script itself where what looks for one fails."""
-    try:
-        return reduce(text, lambda small: not compare(small, ways=chosen).agrees, REDUCES)
-    except Exception:
-        return text
-
-
-class _Worker:
-    """A process that runs cases."""
-
-    def __init__(self, options: Options):
-        context = get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other, options), daemon=True)
-        self.process.start()
-        other.close()
-        self.seed, self.since = -1, 0.0
-
-    def give(self, seed: int) -> None:
-        self.seed, self.since = seed, time.monotonic()
-        self.connection.send(seed)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
+def small_text(text: str, chosen: tuple[Way, ...], seconds: float = REDUCES) -> tuple[str, Blame]:
+    """A smaller script that differs as this one does, and what is to blame."""
+    with Comparer(max(seconds, 1.0), is_quick=True) as apart:
+        found = apart.compare(text, chosen)
+        if found.faults:
+            text = reduce(text, lambda small: apart.shows(found, small, chosen), seconds)
+        return text, blame(text, chosen, apart.compare)
 
 
 def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -> Summary:
     """Run a campaign; findings are written to the folder `out` too, each as `finch replay` takes it."""
     summary, start = Summary(), time.monotonic()
     last = options.seed + (options.cases or sys.maxsize)
-    workers = [_Worker(options) for _ in range(options.workers)]
-    seed = options.seed
+    seeds = iter(range(options.seed, last))
+    workers = [Apart(_work) for _ in range(options.workers)]
+    at: dict[Apart, int] = {}
     try:
-        for worker in workers:
-            if seed < last:
-                worker.give(seed)
-                seed += 1
-        while any(worker.seed >= 0 for worker in workers):
-            wait([w.connection for w in workers if w.seed >= 0], 1.0)
-            for k, worker in enumerate(workers):
-                outcome = _outcome(worker)
-                if outcome is None:
-                    continue
-                _note(summary, options, worker.seed, outcome)
-                summary.seconds = time.monotonic() - start
-                progress(f"{sum(summary.counts.values())} cases, {len(summary.findings)} findings")
-                if outcome[0] in (CRASHED, HUNG) and not outcome[2]:
-                    worker.end()
-                    workers[k] = worker = _Worker(options)
+        while True:
+            for worker in workers:
                 in_time = not options.minutes or summary.seconds < 60 * options.minutes
-                worker.seed = -1
-                if seed < last and in_time:
-                    worker.give(seed)
-                    seed += 1
+                if worker not in at and in_time and (seed := next(seeds, None)) is not None:
+                    at[worker] = seed
+                    worker.give((seed, options))
+            if not at:
+                return summary
+            wait([worker.connection for worker in at], 1.0)
+            for worker in [*at]:
+                if (outcome := worker.answer(HANGS)) is not None:
+                    _note(summary, options, at.pop(worker), *outcome)
+                    summary.seconds = time.monotonic() - start
+                    found = (
+                        f"{sum(summary.counts.values())} cases, {len(summary.findings)} findings"
+                    )
+                    progress(found)
     finally:
         for worker in workers:
             worker.end()
-    return summary
 
 
-def _outcome(worker: _Worker) -> Outcome | None:
-    """What came of the case that a worker has, if it is known; without counts if the worker is to end."""
-    if worker.seed < 0:
-        return None
-    try:
-        if worker.connection.poll():
-            kind, said, counts, text = worker.connection.recv()
-            return kind, said, counts or Counter({("script", "run"): 1}), text
-    except (EOFError, OSError):
-        worker.process.join()
-        return CRASHED, f"the process ended with status {worker.process.exitcode}", None, ""
-    if time.monotonic() - worker.since > HANGS:
-        return HUNG, f"no end after {HANGS:.0f} s", None, ""
-    return None
-
-
-def _note(summary: Summary, options: Options, seed: int, outcome: Outcome) -> None:
-    kind, said, counts, text = outcome
+def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: Any) -> None:
+    """Count what came of a case; what went wrong is reduced."""
+    crash = {DIED: CRASHED, HUNG: HANG}.get(outcome)
+    kind, said, counts = (crash, answer, {}) if crash else answer
     summary.counts[kind] += 1
     if options.coverage:
-        summary.reached.update(counts or {})
+        summary.reached.update(counts)
     if kind == REFUSED:
         summary.refusals[said] += 1
-    elif kind != RUN:
-        summary.findings[seed] = f"{kind}: {said}"
-        if options.out:
-            folder = Path(options.out)
-            folder.mkdir(parents=True, exist_ok=True)
-            script = text or ("" if options.metamorphic else generate(seed))
-            file = replay_text(script, ways(options, seed), f"seed {seed}: {kind}: {said}")
-            (folder / f"seed{seed}.finch").write_text(file, "utf-8")
+    if kind in (RUN, REFUSED):
+        return
+    text, chosen = "" if options.metamorphic else generate(seed), ways(options, seed)
+    if text:
+        text, why = small_text(text, chosen)
+        said = str(why) or said
+    summary.findings[seed] = f"{kind}: {said}"
+    if options.out:
+        folder = Path(options.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = replay_text(text, chosen, f"seed {seed}: {kind}: {said}")
+        (folder / f"seed{seed}.finch").write_text(file, "utf-8")

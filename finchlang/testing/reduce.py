@@ -20,6 +20,7 @@ _SIMPLE = ("Dense", "SparseList")
 def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> str:
     """A text that `differs` too, of which no part can go any more, or as small as `seconds` allow.
 
+    `Comparison.shows` tells whether it does so by the same fault.
     `differs` is called on texts that parse, whether they mean anything or not; `text` need not be tried.
     Comments and how the text is set out are lost. Raises FinchError "syntax" if it does not parse.
     """

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from finchlang.source import FinchError
-from finchlang.testing.compare import SEMANTICS, Comparison, Way, compare, ways_of
+from finchlang.testing.compare import SEMANTICS, Way, ways_of
 
 _LINE = re.compile(r"^# replay: *(.*?) *$", re.MULTILINE)
 _WORDS = {"--no-workspaces": ("workspaces", False), "--checked": ("checked", True)}
 
 
-def replay_text(text: str, ways: Sequence[Way], found: str = "") -> str:
-    """A script with a line `# replay: WAY` for each way before it, and what was found in comments."""
+def replay_text(text: str, ways: Sequence[Way], found: str = "", against: str = "") -> str:
+    """A script with a line `# replay: WAY` for each way before it, `# against: FILE.py:NAME` if there is
+    such a function, and what was found in comments."""
     lines = [f"# replay: {way}" for way in ways]
+    lines += [f"# against: {against}"] if against else []
     lines += [f"# found: {line}" for line in found.splitlines()]
     return "\n".join([*lines, text.rstrip(), ""])
 
@@ -24,6 +26,12 @@ def ways_in(text: str) -> tuple[Way, ...]:
     """The ways that the `# replay:` lines of a text name; without such a line the four semantics. Raises
     FinchError "syntax" for a line that names none."""
     return tuple(map(way_of, _LINE.findall(text))) or ways_of()
+
+
+def against_in(text: str) -> str:
+    """The function that a line `# against:` names, or ""."""
+    found = re.search(r"^# against: *(.*?) *$", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def way_of(words: str) -> Way:
@@ -49,8 +57,3 @@ def way_of(words: str) -> Way:
 def _wrong(words: str, why: str) -> FinchError:
     hint = "as in `# replay: native --rules=paper --checked`"
     return FinchError("syntax", f"`# replay: {words}` says no way to run: {why}", hint=hint)
-
-
-def replay(text: str, name: str = "<input>", args: Sequence[str] = ()) -> Comparison:
-    """Run a text in the ways it names, and compare. Raises FinchError "syntax"."""
-    return compare(text, name, args=args, ways=ways_in(text))

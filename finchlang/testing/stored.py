@@ -13,18 +13,22 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Pair
 
+#: a line for people, and a kind of difference with who differs
+Differing = tuple[str, tuple[Any, ...]]
 
-def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> list[str]:
-    """What differs in storage, beyond values: a line for each tensor that is unsound, or that two ways of
-    the same rules store differently, or two sets of rules with other entries; and one for unequal steps.
+
+def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> list[Differing]:
+    """What differs in storage, beyond values: each tensor that is unsound, or that two ways of the same
+    rules store differently, or two sets of rules with other entries; and unequal steps.
 
     `found` is a Comparison, `ways` are its Ways by their labels.
     """
-    lines = []
+    lines: list[Differing] = []
     labels = [n for n in found.engines if ways[n].engine != "denote" and n not in found.errors]
     labels = [n for n in labels if "the error" not in found.results[n]]
     for label in labels:
-        lines += [f"{label}: {line}" for line in _unsound(found.results[label])]
+        unsound = _unsound(found.results[label])
+        lines += [(f"{label}: {line}", ("corrupt", label)) for line in unsound]
     for one, other in pairwise(labels):
         is_alike = (ways[one].rules, ways[one].workspaces) == (
             ways[other].rules,
@@ -36,9 +40,10 @@ def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> li
             if not isinstance(first, _TENSORS) or type(first) is not type(second):
                 continue
             if not _identical(part(first), part(second), tolerance):
-                lines.append(f"{other} {what} {name} otherwise than {one}")
+                lines.append((f"{other} {what} {name} otherwise than {one}", (what, one, other)))
         if is_alike and one in found.steps and other in found.steps:
-            lines += _unequal_steps(one, found.steps[one], other, found.steps[other])
+            unequal = _unequal_steps(one, found.steps[one], other, found.steps[other])
+            lines += [(line, ("steps", one, other)) for line in unequal]
     return lines
 
 

@@ -4,6 +4,9 @@ own, and what the semantics that differ do not share is to blame."""
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +20,13 @@ from finchlang.algebra import OPERATORS, law
 from finchlang.denote import operators as denoted
 from finchlang.host import evaluate
 from finchlang.host.residual import ResidualHost
-from finchlang.native import emit_ops
+from finchlang.native import emit_ops, jit
 from finchlang.operations import arithmetic
 from finchlang.repl.__main__ import main
 from finchlang.rules import simplify
+from finchlang.run import kernel
 from finchlang.source import Bug, FinchError
+from finchlang.testing.apart import DIED, DONE, HUNG, Apart, Comparer
 from finchlang.testing.compare import compare, suspects, ways_of
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import way_of
@@ -184,3 +189,61 @@ def test_an_order_that_a_format_does_not_take_is_no_difference() -> None:
     found = compare(text, ways=ways_of(workspaces=False))
     assert found.agrees and found.errors["native"].kind == "access order"
     assert compare(text).agrees and not compare(text).errors
+
+
+# -------------------------------------------------------------------------------- in another process
+
+
+def _does(task: str, tell: Callable[[str], None]) -> str:
+    tell("begun")
+    if task == "dies":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    while task == "hangs":
+        time.sleep(1)
+    if task == "fails":
+        raise FinchError("type", "on purpose")
+    return task
+
+
+def test_work_that_dies_or_hangs_is_an_answer() -> None:
+    apart = Apart(_does)
+    assert apart.call("ends", 60) == (DONE, "ends")
+    assert apart.call("dies", 60) == (DIED, "the process ended with SIGSEGV")
+    assert apart.told == ["begun"]
+    assert apart.call("hangs", 0.2) == (HUNG, "no end after 0.2 s")
+    with pytest.raises(FinchError, match="on purpose"):
+        apart.call("fails", 60)
+    assert apart.call("ends", 60) == (DONE, "ends")
+    apart.end()
+
+
+@pytest.mark.parametrize(("fault", "said"), [("dies", "SIGSEGV"), ("hangs", "no end after 10 s")])
+def test_an_engine_that_dies_or_hangs_differs(fault: str, said: str, monkeypatch: Patch) -> None:
+    def broken(*_: Any) -> Any:
+        return _does(fault, lambda _: None)
+
+    monkeypatch.setattr(jit, "compile_residual", broken)
+    monkeypatch.setattr(kernel, "compile_residual", broken)
+    with Comparer(10) as apart:
+        found = apart.compare(PROGRAM)
+        assert found.differences and said in found.differences[0]
+        assert found.differences[0].startswith("native: ")
+        assert apart.compare(PROGRAM, ways_of(("interpret", "residual"))).agrees
+        if fault == "hangs":
+            with pytest.raises(FinchError, match="native: no end"):
+                apart.compare(PROGRAM, ways_of(("native",)))
+
+
+def test_the_reducer_keeps_to_the_fault(monkeypatch: Patch, forgetful: None) -> None:
+    """Of two faults it keeps the one that was there, though the other is reached by a shorter text."""
+
+    def broken(*args: Any) -> None:
+        raise Bug("on purpose")
+
+    _max_is_min_natively(monkeypatch)
+    monkeypatch.setattr(ResidualHost, "sort_bits", broken)
+    ways = ways_of(("residual", "native"))
+    found = compare(PROGRAM, ways=ways)
+    assert not compare("y = absent", ways=ways).shows(found)
+    small = reduce(PROGRAM, lambda text: compare(text, ways=ways).shows(found), 30)
+    assert compare(small, ways=ways).faults == found.faults and "max" in small
