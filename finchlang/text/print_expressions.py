@@ -52,7 +52,7 @@ INFIX = {
     "^": POWER,
 }
 INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
-INFIX |= {".÷": PRODUCT, ".⊻": SUM}
+INFIX |= {".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 #: the types that literals have of themselves
