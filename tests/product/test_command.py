@@ -21,7 +21,6 @@ import finchlang
 from finchlang import Session
 from finchlang.repl.__main__ import main
 from finchlang.source import Bug, FinchError
-from finchlang.testing import compare
 
 ROOT = Path(__file__).parents[2]
 FINCH = [sys.executable, "-m", "finchlang.repl"]
@@ -150,21 +149,15 @@ def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None
     assert subprocess.run(quiet, shell=True, cwd=ROOT).returncode == 0
 
 
-def test_diff_reports_a_difference(
-    write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_diff_tells_of_a_difference_beyond_the_tolerance(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Differs:
-        agrees = False
-        errors = ()
-        report, notes = "native differs", ()
-
-    seen = []
-    monkeypatch.setattr(compare, "compare", lambda *a, **k: seen.append((a, k)) or Differs())
-    path = write("x = 1")
-    assert main(["diff", path, "one", "--tolerance", "0.5", "--seconds", "0"]) == 1
-    assert capsys.readouterr().out == "native differs\n"
-    options = {"args": ["one"], "ways": compare.ways_of(), "tolerance": 0.5}
-    assert seen == [(("x = 1", path), options)]
+    (tmp_path / "right.py").write_text("def right(x):\n    return x + 1.3\n", "utf-8")
+    path = write("n = ARGS[1]; x = [1.0]\n@finch x[1] += 1.0")
+    command = ["diff", path, "one", "--seconds", "0", "--against", f"{tmp_path}/right.py:right"]
+    assert main([*command, "--tolerance", "0.5"]) == 0
+    assert main(command) == 1
+    assert "x is [2.], and [2.3] by" in capsys.readouterr().out
 
 
 def test_a_kernel_found_on_disk_gives_its_notes(tmp_path: Path, write: Write) -> None:
