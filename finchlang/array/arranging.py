@@ -160,7 +160,7 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Array:
     first = parts[0].shape
     for part in parts:
         own = part.shape
-        if (own[:at], own[at + 1 :]) != (first[:at], first[at + 1 :]):
+        if len(own) != order or (own[:at], own[at + 1 :]) != (first[:at], first[at + 1 :]):
             what = f"shapes {first} and {own}"
             raise ValueError(f"concat along axis {at} takes arrays of the same other sizes: {what}")
     some = [part for part in parts if part.shape[at]] or parts[:1]
@@ -337,6 +337,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     order = len(arg.shape)
     at = normalized_axis(axis, order)
     counts = np.asarray(todense(repeats) if isinstance(repeats, Array) else repeats)
+    counts = counts if counts.size else counts.astype(np.int64)
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
         raise ValueError("repeat takes an integer, not negative, or a list of them")
     if counts.ndim and counts.size != 1:

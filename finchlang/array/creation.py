@@ -80,6 +80,8 @@ def full(
     """The same value everywhere, of which nothing is stored; a tensor of a `format`, with this fill, if
     one is given."""
     sizes = (int(shape),) if hasattr(shape, "__index__") else tuple(map(int, shape))
+    if any([size < 0 for size in sizes]):
+        raise ValueError(f"an array of shape {sizes}: a size is not negative")
     if isinstance(fill_value, Array):
         fill_value = todense(fill_value)[()]
     own = type_of_value(fill_value)

@@ -164,7 +164,7 @@ def _where(mask: Any, size: int, axis: int) -> np.ndarray:
 
 
 def _order(mask: Any) -> int:
-    return len(getattr(mask, "shape", None) or np.shape(mask))
+    return len(mask.shape if hasattr(mask, "shape") else np.shape(mask))
 
 
 def _is_mask(key: Any) -> bool:
@@ -176,8 +176,10 @@ def _is_mask(key: Any) -> bool:
 def masked(arg: Expression, mask: Any) -> Array:
     """The elements where a mask of the same shape is true, in row-major order."""
     given = as_expression(np.asarray(mask) if isinstance(mask, (list, bool)) else mask)
-    if given.shape != arg.shape or not arg.shape:
+    if given.shape != arg.shape:
         raise IndexError(f"a mask of shape {given.shape} of an array of shape {arg.shape}")
+    if not arg.shape:
+        arg, given = (with_axes(part, (0,), 1) for part in (arg, given))
     found = compute(Array(given))
     coordinates, values = found.entries()
     coordinates = np.array(np.nonzero(todense(found))) if found.fill else coordinates[:, values]

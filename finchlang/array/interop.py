@@ -53,12 +53,14 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: 
     if method == "reduce" and name in _REDUCTIONS:
         keywords.setdefault("axis", 0)
         result = getattr(namespace, _REDUCTIONS[name])(*inputs, **_given(keywords))
+    elif method == "__call__" and ufunc.signature is not None:  # of vectors and matrices
+        if name not in namespace.__all__ or keywords.keys() - {"axis"}:
+            return NotImplemented
+        result = getattr(namespace, name)(*inputs, **keywords)
     elif method == "__call__" and not keywords.keys() - {"dtype"} and ufunc.nout == 1:
         result = map_elements(ufunc, *inputs)
         if keywords.get("dtype") is not None:
             result = namespace.astype(result, keywords["dtype"])
-    elif method == "__call__" and name == "matmul" and not keywords:
-        result = getattr(namespace, name)(*inputs)
     else:
         return NotImplemented
     return result if out is None else compute(result, out=out)

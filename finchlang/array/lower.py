@@ -46,7 +46,7 @@ from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.types import Int64, Type
-from finchlang.walk import accesses, rewrite_bottom_up
+from finchlang.walk import accesses, rewrite_bottom_up, walk
 
 #: a larger expression than of so many nodes is not written twice
 SHARED = 16
@@ -173,6 +173,7 @@ class Lowering:
         own = tuple([Index(_name(k)) for k in range(len(arg.shape))])
         lower = LOWERINGS[type(node)]  # what is stored is not read from itself
         value = self.value(arg, own) if arg is not node else lower(self, node, own)
+        self._loops.covered &= {*walk(value)}  # a list may be read whose places then do not count
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # a tensor begins as its fill does
         values = values_of(start, node.values.is_fill)

@@ -225,4 +225,8 @@ def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> 
 
 
 def _divided(arg: Expression, count: float) -> Expression:
-    return apply("/", arg, Number(float(count if count > 0 else 0), arg.values.type))
+    found = apply("/", arg, Number(float(count if count > 0 else 0), arg.values.type))
+    if count > 0 or not arg.values.is_fill:
+        return found
+    zero, nan = (Constant(typed_literal(x, arg.values.type)) for x in (0.0, math.nan))
+    return apply("ifelse", apply("==", arg, zero), nan, found)  # though a fill of 0 decides

@@ -1,0 +1,275 @@
+"""The contract of how arrays are computed: by how many kernels, in which formats, orders and memory. What
+is pinned are texts of `plan`, which run, and what results store."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import finchlang.array as xp
+from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor
+from finchlang.session import Observer
+
+CSC = "Dense(SparseList(Element(0.0)))"
+RNG = np.random.default_rng(1)
+A = RNG.integers(1, 9, (6, 5)) * (RNG.random((6, 5)) < 0.4) * 1.0
+V = np.arange(1.0, 31)
+
+
+def matrix(rows: int, columns: int, entries: int, format: str, seed: int = 0) -> Any:
+    random = np.random.default_rng(seed)
+    where = random.integers(0, rows, entries), random.integers(0, columns, entries)
+    made = sp.coo_array((random.random(entries), where), shape=(rows, columns))
+    return xp.asarray(made.asformat(format))
+
+
+def planned(*arrays: Any) -> str:
+    """The text of a plan, which was run as a script."""
+    text = xp.plan(*arrays)
+    Session(output=lambda _: None).run(text)
+    return text
+
+
+def loops(text: str) -> list[str]:
+    """The order of the loops around the last assignment of a program."""
+    lines = [line.split() for line in text.splitlines()]
+    last = start = max(k for k, words in enumerate(lines) if "+=" in words)
+    while lines[start - 1][0] == "for":
+        start -= 1
+    return [words[1] for words in lines[start:last]]
+
+
+TENSOR, CSR = Tensor(CSC, A), xp.asarray(sp.csr_array(A))
+DIAGONAL = Tensor(CSC, np.diag(np.arange(5.0)))
+FEW, LARGE = matrix(3000, 3000, 20, "csc", 1), matrix(3000, 3000, 90_000, "csr")
+#: expressions, what their plan says, and what it does not say; `;` and a text: so often
+PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
+    "one kernel": (lambda: (TENSOR * V[:6, None] + TENSOR).sum(axis=0), ["1 @finch", "1 .="], []),
+    "reshaped in it": (lambda: (xp.reshape(CSR, -1) * V).sum(), ["1 @finch", "1 .="], []),
+    "joined in it": (lambda: xp.concat([CSR, CSR]) @ V[:5], ["1 @finch", "1 .="], []),
+    "sliced in it": (lambda: (CSR * A)[1:2, :], ["1 @finch", "1 .="], []),
+    "both in it": (lambda: xp.reshape(CSR + A, (2, 15)) * xp.roll(V[:15], 1), ["1 @finch", "1 .="], []),
+    "a number that decides nothing": (lambda: TENSOR * 2.5, ["2.5\n"], ["* 2.5"]),
+    "a number that decides the fill": (lambda: TENSOR > 0.5, ["> 0.5"], []),
+    "kron is written entry by entry": (lambda: xp.kron(CSR, CSR), ["1 @finch"], ["collapse"]),
+    "extremes of the inner modes": (lambda: xp.max(TENSOR - 1, axis=0), ["1 .="], []),
+    "extremes of all modes": (lambda: xp.max(TENSOR - 1), ["1 .="], []),
+    "extremes of the outer mode": (lambda: xp.max(TENSOR, axis=1), [], ["1 .="]),
+    "other order": (
+        lambda: matrix(500, 400, 3000, "csr") @ matrix(400, 300, 3000, "csc"), ["2 c0["], []
+    ),
+    "same order": (
+        lambda: matrix(500, 400, 3000, "csr") @ matrix(400, 300, 3000, "csr"), [], ["c0"]
+    ),
+    "a full result": (
+        lambda: matrix(2000, 2000, 10**5, "csr") @ matrix(2000, 2000, 10**5, "csr"),
+        ["Tensor(Dense(Dense"], [],
+    ),
+    "a sparse result": (
+        lambda: matrix(2000, 2000, 2000, "csr") @ matrix(2000, 2000, 2000, "csr"),
+        ["Tensor(Dense(SparseList"], ["Dense(Dense"],
+    ),
+    "the smaller is copied": (
+        lambda: matrix(300, 300, 9000, "csr") + matrix(300, 300, 90, "csc"),
+        ["c0[i, j] = x1[i, j]"], ["c0[i, j] = x0[i, j]"],
+    ),
+    "the smaller is copied, the other way": (
+        lambda: matrix(300, 300, 90, "csc") + matrix(300, 300, 9000, "csr"),
+        ["c0[i, j] = x0[i, j]"], ["c0[i, j] = x1[i, j]"],
+    ),
+    "few entries look up": (lambda: xp.where(FEW > 0.1, LARGE, 0), ["x1[i, follow(j)]"], []),
+    "long fibers are searched": (
+        lambda: matrix(300, 300, 30_000, "csr") * matrix(300, 300, 300, "csr"),
+        ["x0[i, gallop(j)] * x1[i, j]"], [],
+    ),
+    "sums are not": (
+        lambda: matrix(300, 300, 30_000, "csr") + matrix(300, 300, 300, "csr"), [], ["gallop"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans(name: str) -> None:
+    make, said, unsaid = PLANS[name]
+    expression = make()
+    text = planned(expression)
+    for part in said:
+        count, _, what = part.partition(" ")
+        assert text.count(what) == int(count) if count.isdigit() else part in text, text
+    for part in unsaid:
+        count, _, what = part.partition(" ")
+        assert text.count(what) != int(count) if count.isdigit() else part not in text, text
+
+
+def test_plans_tell_the_cheapest_order_first(capsys: pytest.CaptureFixture[str]) -> None:
+    text = planned(matrix(500, 400, 3000, "csr") @ matrix(400, 300, 3000, "csc", 1))
+    assert capsys.readouterr().out == text
+    (told,) = [line for line in text.splitlines() if line.startswith("#")]
+    found = [part.rsplit(": ", 1) for part in told.split("steps: ")[1].split(", ")]
+    costs = [float(cost) for _, cost in found]
+    assert costs == sorted(costs) and len(costs) > 1 and found[0][0].split() == loops(text)
+
+
+def test_plans_are_files_that_run(tmp_path: Path) -> None:
+    path = tmp_path / "plan.finch"
+    path.write_text(xp.std(CSR * 2 + np.ones(5), axis=0).plan())
+    subprocess.run([sys.executable, "-m", "finchlang.repl", "run", str(path)], check=True)
+
+
+def test_what_is_shared_is_computed_once() -> None:
+    total = TENSOR.sum(axis=0)
+    assert planned(total, TENSOR / total).count("+=") == 1
+    shared, ratio = xp.compute(total, TENSOR / (total + 1))
+    np.testing.assert_allclose(shared.to_numpy(), A.sum(axis=0))
+    np.testing.assert_allclose(ratio.to_numpy(), A / (A.sum(axis=0) + 1))
+    many = xp.asarray(TENSOR)
+    for _ in range(30):
+        many = many + many
+    np.testing.assert_array_equal(many.todense(), A * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "format", "stored"),
+    [
+        (lambda: TENSOR + TENSOR, CSC, np.count_nonzero(A)),
+        (lambda: TENSOR * np.ones((6, 1)), CSC, np.count_nonzero(A)),
+        (lambda: xp.exp(TENSOR), "Dense(SparseList(Element(1.0)))", np.count_nonzero(A)),
+        (lambda: TENSOR > 5, "Dense(SparseList(Element(false)))", np.count_nonzero(A)),
+        (lambda: TENSOR + 1, "Dense(SparseList(Element(1.0)))", np.count_nonzero(A)),
+        (lambda: TENSOR.sum(axis=1), "Dense(Element(0.0))", 6),
+        (lambda: TENSOR[1:4, ::2], CSC, np.count_nonzero(A[1:4, ::2])),
+        (lambda: DIAGONAL @ DIAGONAL, CSC, 4),
+        (lambda: xp.reshape(CSR, -1), "SparseList(Element(0.0))", np.count_nonzero(A)),
+        (lambda: xp.concat([CSR, CSR]), None, 2 * np.count_nonzero(A)),
+        (lambda: xp.kron(CSR, CSR), None, np.count_nonzero(A) ** 2),
+        (lambda: xp.sort(xp.asarray(np.eye(4, 10**5), fill_value=0)), None, 4),
+        (lambda: matrix(10**5, 10**5, 500, "csr") @ matrix(10**5, 10**5, 500, "csc", 1), None, None),
+    ],
+)  # fmt: skip
+def test_results_store_what_their_operands_do(make: Any, format: str | None, stored: Any) -> None:
+    expression = make()
+    found = xp.compute(expression)
+    body = found.body if isinstance(found, SwizzledTensor) else found
+    assert "SparseList" in str(found.format) if format is None else str(body.format) == format
+    assert stored is None or body.countstored() == stored
+    assert found.fill == expression.fill and isinstance(xp.compute(xp.sum(found)), Scalar)
+
+
+def test_dense_results_of_sparse_operands_are_asked_for() -> None:
+    tensor = Tensor(CSC, 2000, 2000)
+    for wide in (lambda: xp.compute(tensor + np.ones(2000)), lambda: np.asarray(tensor)):
+        with pytest.raises(TypeError, match="todense"):
+            wide()
+    assert (tensor + np.ones(2000)).todense().sum() == 4e6
+
+
+def test_outputs_are_written_in_place() -> None:
+    tensor, out, given = TENSOR.copy(), np.empty((6, 5)), Tensor(CSC, 6, 5)
+    assert np.add(tensor, A, out=out) is out and np.array_equal(out, 2 * A)
+    assert xp.compute(tensor + tensor, out=given) is given
+    assert np.array_equal(given.to_numpy(), 2 * A)
+    np.multiply(tensor, 2, out=tensor)
+    assert np.array_equal(tensor.to_numpy(), 2 * A)
+    for lazy, wrong, error, said in (
+        (xp.exp(tensor), given, TypeError, "fill"),
+        (tensor * 2, np.empty((6, 5), np.int64), TypeError, "int64"),
+        (tensor * 2, np.empty((5, 6)), ValueError, "shape"),
+    ):
+        with pytest.raises(error, match=said):
+            xp.compute(lazy, out=wrong)
+
+
+def test_expressions_may_be_deep() -> None:
+    deep = xp.asarray(TENSOR)
+    for _ in range(180):
+        deep = deep + TENSOR
+    np.testing.assert_array_equal(deep.todense(), A * 181)
+    for _ in range(6000):
+        deep = deep + TENSOR
+    with pytest.raises(FinchError, match="deep"):
+        xp.compute(deep)
+
+
+def test_memory_of_numpy_is_viewed_and_results_go_with_their_last_reference() -> None:
+    array = np.arange(12.0)
+    lazy, copied = xp.reshape(array, (3, 4)), xp.reshape(array, (3, 4), copy=True)
+    array[0] = 7
+    assert (float(lazy[0, 0]), float(copied[0, 0])) == (7, 0)
+    xp.compute(TENSOR + TENSOR)
+    gc.collect()
+    gc.disable()
+    try:
+        result: Any = xp.compute(TENSOR + TENSOR)
+        memory = weakref.ref(result.storage[-1]["val"].base)
+        del result
+        assert memory() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("operand", "change"),
+    [
+        (lambda: np.arange(6.0).reshape(2, 3), lambda x: setattr(x, "shape", (3, 2))),
+        (lambda: np.arange(6.0), lambda x: x.resize((4,), refcheck=False)),
+        (lambda: sp.csr_array(np.eye(3)), lambda x: x.resize((2, 2))),
+        (lambda: sp.csr_array(np.eye(3)), lambda x: setattr(x, "data", x.data.astype(np.int32))),
+        (lambda: Tensor("SparseList(Element(0.0))", 2), lambda x: _copied(np.ones(3), x)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_operands_that_change_under_an_expression_are_refused(operand: Any, change: Any) -> None:
+    given = operand()
+    doubled = xp.asarray(given) * 2
+    expressions = doubled, xp.sum(doubled), xp.asarray(given)
+    for expression in expressions:
+        xp.compute(expression)
+    change(given)
+    for expression in expressions:
+        with pytest.raises(ValueError, match=r"an operand was an array of .* now"):
+            xp.compute(expression)
+    xp.compute(xp.asarray(given) * 2)
+
+
+def _copied(source: Any, target: Any) -> None:
+    session = Session()
+    session["x"], session["y"] = source, target
+    session.run("@finch begin y .= 0; for i = _ y[i] = x[i] end end")
+
+
+def test_a_statement_is_one_kernel_and_known_again() -> None:
+    class Count(Observer):
+        kernels = 0
+
+        def kernel(self, event: Any) -> None:
+            self.kernels += 1
+
+    found = Session(observer=Count())
+    found["A"], found["B"] = A, A.T
+    for _ in range(3):
+        found.run("@array C = (A .+ 1) * B")
+    assert found.observer.kernels == 1
+
+
+def test_engine_check_makes_nothing() -> None:
+    found = Session(engine="check")
+    found["A"], found["B"] = A, A.T
+    found.run("@einsum C[i, j] += A[i, k] * B[k, j]\n@array D = C .* 2")
+    wrong = Session(engine="check")
+    wrong["A"] = A
+    with pytest.raises(FinchError, match="`k` has size 5"):
+        wrong.run("@einsum C[i, j] += A[i, k] * A[k, j]")
+
+
+def test_arrays_are_not_imported_with_the_package() -> None:
+    program = "import sys, finchlang; assert 'finchlang.array' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,196 @@
+"""Lazy expressions of arrays compute what NumPy does step by step: values, types, shapes, and refusals.
+
+`ARRAYS=2000 pytest tests/properties/test_array_expressions.py` tries so many.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+import finchlang.array as xp
+
+TYPES = ("float64", "int64", "bool", "float32", "int8", "uint8", "int32", "uint64")
+FORMATS = {
+    1: "Dense(%) SparseList(%) SparseBand(%) RunList(%) SparseByteMap(%) SparseHash{1}(%)",
+    2: "Dense(SparseList(%)) SparseList(SparseList(%)) SparseCOO{2}(%) SparseList(Dense(%))"
+    " Dense(SparseRunList(%)) RunList(SparseList(%)) Dense(SparseByteMap(%)) SparseHash{2}(%)",
+    3: "SparseCOO{3}(%) Dense(SparseList(SparseList(%))) SparseList(Dense(SparseRunList(%)))",
+}
+#: steps by what they are of: `x` any value, `y` one that broadcasts with it, `w` another of its shape,
+#: `p` one to be multiplied with; {a} an axis, {b} another, {k} a small integer, {keep}
+EXACT = """
+abs(x) ; negative(x) ; square(x * 1) ; sign(x) ; floor(x) ; trunc(x) ; logical_not(x)
+isfinite(x) ; x * 1
+x + y ; x - y ; x * y ; y - x ; maximum(x, y) ; minimum(y, x) ; x == y ; x != y ; x < y ; x <= y
+x >= y
+x & y ; x | y ; x ^ y ; logical_and(x, y) ; logical_xor(y, x) ; x + {k} ; {k} - x ; x * {k}
+x == {k} ; x > {k}
+where(x, y, w) ; where(x != 0, w, y) ; where(y > 0, x, {k}) ; x // (y * y + 1) ; clip(x * 1, 0, 2)
+sum(x, axis={a}) ; sum(x) ; prod(x, axis={a}) ; max(x, axis={a}) ; min(x) ; any(x, axis={a})
+all(x, axis={a})
+max(x, axis={a}, keepdims={keep}) ; sum(x, axis=({a}, {b})) ; count_nonzero(x, axis={a})
+min(x, axis={a})
+argmax(x, axis={a}) ; argmin(x, axis={a}, keepdims={keep}) ; argmax(x) ; cumulative_sum(x, axis={a})
+permute_dims(x, range(x.ndim)[::-1]) ; moveaxis(x, {a}, {b}) ; swapaxes(x, {a}, {b}) ; x.T
+squeeze(x)
+expand_dims(x, axis={a}) ; x[..., None] ; x[None] ; broadcast_to(x, (2, *x.shape))
+diagonal(x, {k})
+x[{k}:] ; x[::-1] ; x[..., ::2] ; x[..., {k}::-1] ; x[:-1] ; x[0] ; x[..., -1] ; x[[0, -1, 0]]
+x[x > 0]
+x[1:3, ::-2] ; flip(x, axis={a}) ; roll(x, {k}, axis={a}) ; roll(x, {k}) ; repeat(x, 2, axis={a})
+tile(x, (2, 1))
+reshape(x, -1) ; reshape(x, (-1, x.shape[0])) ; reshape(x, (x.shape[-1], -1))
+reshape(x, (1, -1, 1))
+reshape(x, x.shape[::-1]) ; concat([x, w], axis={a}) ; concat([x, w, x], axis={a})
+stack([x, w], axis={a})
+concat([x, y], axis=None) ; tril(x[None, None], {k}) ; triu(x[..., None, None], {k}) ; kron(x, w)
+sort(x, axis={a}) ; diff(x, axis={a})
+x @ p ; p.T @ x.T ; tensordot(x[None], w[..., None], axes=1) ; vecdot(x, y) ; x @ x.T
+einsum("ij,ij->j", x, w) ; x.T @ w
+"""
+ROUNDED = """
+exp(x * 0.25) ; sqrt(x * 1.0 * x) ; tanh(x * 1.0) ; x / (y * y + 1) ; mean(x, axis={a})
+var(x, axis={a}) ; std(x)
+mean(x, axis=({a}, {b}), keepdims={keep}) ; x * 0.1
+"""
+#: steps that keep small differences small
+SMOOTH = """
+negative(x) ; x + y ; x * y ; where(y > 0, x, w) ; sum(x, axis={a}) ; x.T ; reshape(x, -1)
+concat([x, w], axis={a})
+x[::-1] ; x[..., 1:] ; tanh(x) ; mean(x, axis={a}) ; max(x, axis={a}) ; x @ p ; roll(x, {k})
+triu(x[None, None]) ; repeat(x, 2)
+"""
+
+
+def steps(text: str) -> list[str]:
+    lines = filter(None, text.splitlines())
+    return [step for line in lines for step in line.split(" ; ")]
+
+
+class Program:
+    """Steps that are drawn one by one, each of earlier results and new operands, in both libraries."""
+
+    def __init__(self, draw: Any):
+        self.draw = draw
+        self.numpy, self.ours, self.text = dict[str, Any](), dict[str, Any](), list[str]()
+        self.rounded = set[str]()
+
+    def operand(self, shape: tuple[int, ...], dtype: str) -> str:
+        """A new operand, by its name."""
+        draw, type = self.draw, np.dtype(dtype)
+        rng = np.random.default_rng(draw(st.integers(0, 1000)))
+        low, high = (0, 2) if dtype == "bool" else (0 if type.kind == "u" else -3, 4)
+        values = rng.integers(low, high, shape).astype(type)
+        values = values / np.array(2, type) if type.kind == "f" else values
+        fill = np.array(draw(st.sampled_from((0, 0, 1)))).astype(type)
+        array = np.where(rng.random(shape) < draw(st.sampled_from((0.7, 0.3, 1))), fill, values)
+        kinds = ["NumPy", *FORMATS.get(len(shape), "").split(), *["csr", "csc"] * (len(shape) == 2)]
+        kind, name = draw(st.sampled_from(kinds)), f"a{len(self.numpy)}"
+        self.numpy[name] = array = array.astype(type)
+        if kind in ("csr", "csc"):
+            self.ours[name] = xp.asarray(sp.csr_array(array).asformat(kind))
+        elif kind == "NumPy":
+            self.ours[name] = xp.asarray(np.asarray(array, order=draw(st.sampled_from("CF"))))
+        else:
+            format = kind.replace("%", "Element(0.0)")
+            self.ours[name] = xp.asarray(array, format=format, fill_value=fill.item())
+        self.text.append(f"{name} = {kind} of {fill}: {dtype}({array.tolist()}, shape={shape})")
+        return name
+
+    def step(self) -> bool:
+        """One more step; whether NumPy takes it."""
+        draw = self.draw
+        x = draw(st.sampled_from([*self.numpy][-3:]))
+        array, names = np.asarray(self.numpy[x]), {"x": x}
+        kinds = steps(SMOOTH if x in self.rounded else EXACT + ROUNDED)
+        kinds = kinds if array.ndim else [s for s in kinds if not re.search("{a}|@", s)]
+        step = draw(st.sampled_from(kinds))
+        for name in sorted({*re.findall(r"\b[ywp]\b", step)}):
+            dtype = array.dtype.name if draw(st.booleans()) else draw(st.sampled_from(TYPES))
+            names[name] = self.operand(self.shape(name, array.shape), dtype)
+        axes = st.integers(-array.ndim, max(array.ndim - 1, 0))
+        numbers = {"a": draw(axes), "b": draw(axes), "k": draw(st.integers(0, 3))}
+        text = step.format(**numbers, keep=draw(st.booleans()))
+        text = re.sub(r"\b[xywp]\b", lambda found: names[found[0]], text)
+        name = f"a{len(self.numpy)}"
+        self.text.append(f"{name} = {text}")
+        wanted, found = value(np, text, self.numpy), value(xp, text, self.ours)
+        if isinstance(wanted, Exception) or isinstance(found, Exception):
+            kinds_of = [isinstance(wanted, k) and isinstance(found, k) for k in REFUSALS]
+            assert any(kinds_of), (wanted, found)
+            return False
+        self.numpy[name], self.ours[name] = wanted, found
+        if step in steps(ROUNDED) or self.rounded & {*names.values()}:
+            self.rounded.add(name)
+        return wanted.dtype != np.float16 and wanted.size < 5000
+
+    def shape(self, name: str, of: tuple[int, ...]) -> tuple[int, ...]:
+        if name == "p":
+            return (of[-1] if of else 2, self.draw(st.integers(0, 3)))
+        if name == "w":
+            return of
+        keeps = self.draw(st.lists(st.booleans(), min_size=len(of), max_size=len(of)))
+        shape = tuple(size if keep else 1 for size, keep in zip(of, keeps, strict=True))
+        return shape[self.draw(st.integers(0, len(of))) :]
+
+
+REFUSALS = (ValueError, IndexError, TypeError, OverflowError)
+
+
+def value(module: Any, text: str, names: dict[str, Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return eval(text, {**vars(module), **names})
+    except REFUSALS as error:
+        return error
+
+
+def check(found: Any, wanted: Any) -> None:
+    dense = found.to_numpy() if hasattr(found, "to_numpy") else np.asarray(found.value, found.dtype)
+    assert (found.shape, dense.dtype) == (np.shape(wanted), wanted.dtype)
+    scale = float(np.max(np.abs(wanted), initial=1, where=np.isfinite(wanted)))
+    near = (1e-4 if wanted.dtype == np.float32 else 1e-9) * scale
+    if wanted.dtype.kind in "biu":
+        np.testing.assert_array_equal(dense, wanted)
+    else:
+        np.testing.assert_allclose(dense, wanted, rtol=near / scale, atol=near)
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(
+    max_examples=int(os.environ.get("ARRAYS", "60")),
+    deadline=None,
+    report_multiple_bugs=False,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(st.data())
+def test_expressions_give_what_numpy_gives(data: st.DataObject) -> None:
+    program = Program(data.draw)
+    try:
+        shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
+        program.operand(tuple(shape), data.draw(st.sampled_from(TYPES)))
+        for _ in range(data.draw(st.integers(1, 5))):
+            if not program.step():
+                break
+        last = [*program.numpy][-2:]
+        arrays = [program.ours[name] for name in last]
+        for array, name in zip(arrays, last, strict=True):
+            wanted = np.asarray(program.numpy[name])
+            assert array.shape == wanted.shape
+            assert array.dtype == wanted.dtype or wanted.dtype == np.float16
+        results = xp.compute(*arrays) if len(arrays) > 1 else [xp.compute(*arrays)]
+        for result, name in zip(results, last, strict=True):
+            wanted = np.asarray(program.numpy[name])
+            if wanted.dtype != np.float16:
+                check(result, wanted)
+    finally:
+        note("\n".join(program.text))
