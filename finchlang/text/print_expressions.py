@@ -157,7 +157,11 @@ def _is_power(node: Any) -> bool:
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     level = INFIX[name]
     if name in ("^", ".^"):  # right to left, and a number may be its base but not a negative one
-        return f"{expression_text(args[0], ATOM)}{name}{expression_text(args[1], PREFIX)}", POWER
+        base = expression_text(args[0], ATOM)
+        between = (
+            f" {name} " if name == ".^" and base[-1].isdigit() else name
+        )  # `2.^` is that of 2.0
+        return f"{base}{between}{expression_text(args[1], PREFIX)}", POWER
     first = expression_text(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
     return f" {name} ".join([first] + [expression_text(a, level + 1) for a in args[1:]]), level
 
