@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,10 @@ def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> li
     return lines
 
 
-_TENSORS = (Tensor, SwizzledTensor, Scalar)
+_SPARSE = (Tensor, SwizzledTensor)
+_TENSORS = (*_SPARSE, Scalar)
+#: tensors of more places are compared by what they store
+DENSE = 10**8
 
 
 def _unequal_steps(one: str, first: list[Any], other: str, second: list[Any]) -> list[str]:
@@ -105,6 +109,8 @@ def same(a: Any, b: Any, tolerance: float) -> bool:
         return same(a.value, b.value, tolerance)
     if isinstance(a, Pair) and isinstance(b, Pair):
         return all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, _SPARSE) and isinstance(b, _SPARSE) and prod(a.shape) > DENSE:
+        return a.shape == b.shape and _identical(_unlike_fill(a), _unlike_fill(b), tolerance)
     first, second = as_array(a), as_array(b)
     if first is None or second is None:
         if isinstance(a, float) and isinstance(b, float) and not math.isnan(a):
@@ -119,6 +125,13 @@ def same(a: Any, b: Any, tolerance: float) -> bool:
         scale = float(np.max(np.abs(first[np.isfinite(first)]), initial=0.0))
         return np.allclose(first, second, rtol=loose, atol=loose * scale, equal_nan=True)
     return bool(np.array_equal(first, second))
+
+
+def _unlike_fill(tensor: Any) -> list[Any]:
+    """The fill of a tensor, and what it stores that is not that."""
+    _, coordinates, values = entries_of(tensor)
+    keep = ~((values == tensor.fill) | ((values != values) & (tensor.fill != tensor.fill)))
+    return [values.dtype.type(tensor.fill), coordinates[:, keep], values[keep]]
 
 
 def as_array(value: Any) -> np.ndarray | None:

@@ -30,6 +30,7 @@ from finchlang.testing.apart import DIED, DONE, HUNG, Apart, Comparer
 from finchlang.testing.compare import compare, suspects, ways_of
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import way_of
+from finchlang.testing.stored import same
 
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
@@ -247,3 +248,13 @@ def test_the_reducer_keeps_to_the_fault(monkeypatch: Patch, forgetful: None) -> 
     assert not compare("y = absent", ways=ways).shows(found)
     small = reduce(PROGRAM, lambda text: compare(text, ways=ways).shows(found), 30)
     assert compare(small, ways=ways).faults == found.faults and "max" in small
+
+
+@pytest.mark.parametrize("value, is_same", [("i + j", True), ("i + 2j", False), ("i * j", False)])
+def test_what_no_dense_array_can_hold_is_compared_by_entries(value: str, is_same: bool) -> None:
+    """The denotation, which has no memory for it, is left out."""
+    text = "A = Tensor(SparseList(SparseList(Element(0.0))), 2^32, 2^32)\n@finch begin\nA .= 0\n"
+    text += "for j = 3:5, i = 7:7\nA[i, j] = {}\nend\nend"
+    one, other = compare(text.format("i + j")), compare(text.format(value))
+    assert one.agrees and one.allowed["a tensor that is too large to be dense"] == 1
+    assert same(one.results["native"]["A"], other.results["native"]["A"], 1e-9) is is_same
