@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,36 +37,15 @@ def prompt(start) -> PseudoTerminal:
     return terminal
 
 
-def test_values_ans_and_leaving(prompt) -> None:
-    prompt.type("6 * 7\r", r"\n42\s")
-    prompt.type("ans + 1\r", r"\n43\s")
-    prompt.type("ans; # quiet\rans + 1\r", r"\n44\s")
-    prompt.send("exit\r")
-    assert prompt.ended() == 0
-
-
 def test_brackets_are_matched(prompt) -> None:
     prompt.send(f"(1 + 2){LEFT}")
     while not re.search(r"48;5;\d+m\((.|\n)*48;5;\d+m\)", prompt.raw):
         assert prompt.read(10), prompt.raw
 
 
-@pytest.mark.parametrize("word", ("quit", "exit()", ":q", ":quit"))
-def test_words_that_leave(word: str, prompt) -> None:
-    prompt.send(f"{word}\r")
-    assert prompt.ended() == 0
-
-
 def test_ctrl_d_leaves(prompt) -> None:
     prompt.send(CTRL_D)
     assert prompt.ended() == 0
-
-
-def test_help_of_a_word(prompt) -> None:
-    text = prompt.type("?sqrt\r", r"\(4.0, 3.0\)")
-    assert "sqrt(x), cbrt(x)" in text and "The square root" in text
-    assert "did" not in prompt.type(":help sqr\r", "hint: `.sqrt`")
-    assert "Levels" in prompt.type(":help\r", "finch completion")
 
 
 def test_enter_indents_and_end_goes_back(prompt) -> None:
@@ -176,12 +156,21 @@ def test_progress_is_told(prompt) -> None:
 
 
 def test_progress_leaves_what_is_printed(start, tmp_path: Path) -> None:
-    (tmp_path / "loop.finch").write_text('println("one")\nprint("two")\nwhile true; end\n')
-    run = start("loop.finch")
+    """The alarms that show it come while the script waits for what it includes: the one after a whole line
+    shows it, the one after a part of a line does not."""
+    os.mkfifo(tmp_path / "first.finch")
+    os.mkfifo(tmp_path / "second.finch")
+    script = 'println("one")\ninclude("first.finch")\nprint("two")\ninclude("second.finch")\n'
+    (tmp_path / "main.finch").write_text(script)
+    run = start("main.finch")
     run.wait("one")
-    time.sleep(2)
-    run.send(CTRL_C)
-    assert "running" not in run.wait("interrupted") and run.ended() == 130
+    os.kill(run.pid, signal.SIGALRM)
+    run.wait(r"\w+ \.\.\. \d+\.\d s, Ctrl-C stops it")
+    (tmp_path / "first.finch").write_text("")
+    run.wait("two")
+    os.kill(run.pid, signal.SIGALRM)
+    (tmp_path / "second.finch").write_text('println(" three")\n')
+    assert "Ctrl-C" not in run.wait("three") and run.ended() == 0
 
 
 def test_errors_in_colours_and_without(start) -> None:
@@ -221,26 +210,3 @@ def test_a_dumb_terminal(start) -> None:
     prompt.type("?sqrt\r", "The square root")
     prompt.send(CTRL_D)
     assert prompt.ended() == 0
-
-
-def test_the_last_kernel_is_looked_at(prompt) -> None:
-    prompt.type("s = Scalar(0);\r@finch for i = 1:3; s[] += i end\r", "finch> ")
-    for command, shown in (
-        (":normalize", "dimensionalize"),
-        (":explain", "formats"),
-        (":trace", r"Loop \[i = 3\]"),
-        (":residual", "return s_value"),
-        (":llvm", "define"),
-        (":asm", "ret"),
-    ):
-        prompt.type(f"{command}\r", shown)
-
-
-def test_i_goes_on_at_the_prompt(start, tmp_path: Path) -> None:
-    (tmp_path / "start.finch").write_text("x = ARGS[1]\n")
-    prompt = start("-i", "start.finch", "-v")
-    prompt.wait("finch> ")
-    prompt.type("x\r", '\n"-v"')
-    prompt = start("-i", "-e", "y = 6")
-    prompt.wait("finch> ")
-    prompt.type("7 * y\r", r"\n42\s")

@@ -20,6 +20,7 @@ from finchlang.repl import terminal
 from finchlang.repl.completion import Completions
 from finchlang.repl.conversation import Conversation
 from finchlang.repl.look import COLOURS, FinchLexer, depth
+from finchlang.repl.outline import Outline
 from finchlang.repl.prompt import answer, converse
 from finchlang.session import Session
 from finchlang.source import Bug
@@ -115,6 +116,19 @@ def test_colours_are_legible_on_black_and_on_white() -> None:
         red, green, blue = (p / 12.92 if p <= 0.04 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
         light = 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
         assert min(1.05 / light, light / 0.05) > 4
+
+
+def test_names_that_a_text_binds() -> None:
+    text = "f(a, b) = a + b\nlet c = 1,\n    d = 2\n    c\nend\np, q = 1, g(k=2)\nA[i] = e\n"
+    text += "for i = 1:3, j ∈ 1:3\n    s = i\nend\nx -> x; [y for y in p]\nfunction h("
+    outline = Outline(text)
+    everywhere = {b.name for b in outline.bindings if b.scope.parent is None}
+    assert everywhere == {"f", "p", "q", "s", "h"}
+    assert {"a", "b"} <= outline.visible(text.index("+")).keys()
+    assert {"c", "d"} <= outline.visible(text.index("c\nend")).keys()
+    assert {"i", "j"} <= outline.visible(text.index("s =")).keys()
+    assert not {"a", "c", "i"} & outline.visible(text.index("h(")).keys()
+    assert outline.visible(text.index("y for"))["y"].kind == "index"
 
 
 # ------------------------------------------------------------------------------------- completion
