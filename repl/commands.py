@@ -342,8 +342,8 @@ def fuzz(options: Namespace) -> int:
     """`finch fuzz`: generated scripts in several ways; 1 if something differs, crashes or hangs."""
     from finchlang.testing import fuzz as campaign
 
-    names = ("minutes", "seed", "rules", "checked", "coverage", "metamorphic", "workers", "out")
-    chosen = {name: getattr(options, name) for name in names}
+    names = ("minutes", "seed", "rules", "checked", "coverage", "metamorphic", "stop")
+    chosen = {name: getattr(options, name) for name in (*names, "workers", "out")}
     cases = options.cases or (0 if options.minutes else 1000)
     is_shown = sys.stderr.isatty()
 

@@ -32,7 +32,8 @@ RUN, REFUSED, DIFFERS, CRASHED, HANG = "run", "refused", "differs", "crashed", "
 @dataclass(frozen=True)
 class Options:
     """What a campaign is to do: `cases` from `seed` on, or as many as there is time for in `minutes`;
-    with `metamorphic`, einsums and their variants in place of scripts."""
+    with `metamorphic`, einsums and their variants in place of scripts; with `stop`, none behind the
+    first finding."""
 
     cases: int = 0
     minutes: float = 0.0
@@ -41,6 +42,7 @@ class Options:
     checked: bool = False
     coverage: bool = False
     metamorphic: bool = False
+    stop: bool = False
     workers: int = 1
     out: str = ""
 
@@ -130,8 +132,9 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
     try:
         while True:
             for worker in workers:
-                in_time = not options.minutes or summary.seconds < 60 * options.minutes
-                if worker not in at and in_time and (seed := next(seeds, None)) is not None:
+                goes_on = not options.minutes or summary.seconds < 60 * options.minutes
+                goes_on = goes_on and not (options.stop and summary.findings)
+                if worker not in at and goes_on and (seed := next(seeds, None)) is not None:
                     at[worker] = seed
                     worker.give((seed, options))
             if not at:

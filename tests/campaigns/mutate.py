@@ -1,10 +1,11 @@
 """What do the tests catch? Faults are planted, one at a time, in a copy of the checkout, and a command is
-run there: `python -m tests.campaigns.mutate [--with quick|test|programs|COMMAND] [--layer L] [--only NAME]
-[--jobs N] [--seconds S] [--out FILE]`.
+run there: `python -m tests.campaigns.mutate [--with quick|test|programs|fuzz|COMMAND] [--layer L]
+[--only NAME] [--jobs N] [--seconds S] [--out FILE] [--summary FILE...]`.
 
 The faults are data (`faults.toml`). A command that fails has caught its fault, as has one that dies or
 says nothing for S seconds: a table says so, and which test was first. `--out FILE` keeps it as FILE.json
 and FILE.md, and a second run of the same file goes on with the faults that were not caught.
+`--summary quick.json fuzz.json` runs nothing, and sums such tables up by layer.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
@@ -42,7 +44,10 @@ COMMANDS = {
     "quick": f'{_MAKE} quick PYTEST_ARGS="-x -n 0 -vv"',
     "test": f'{_MAKE} test PYTEST_ARGS="-x -n 0 -vv"',
     "programs": "{python} -m pytest -x -n 0 -q -vv tests/programs/test_programs.py",
+    "fuzz": "{python} -m finchlang.repl fuzz --minutes 5 --seed 1 --stop",
 }
+#: how many seconds a command may be silent, and those that are longer
+SILENT, LONG = 120.0, {"fuzz": 600.0}
 
 
 @dataclass(frozen=True)
@@ -163,8 +168,9 @@ def kind_of(text: str) -> str:
 
 
 def first_test(text: str) -> str:
-    """The first test that failed, else the last one that was begun."""
+    """The first test that failed, or what `finch fuzz` found, else the last one that was begun."""
     failed = re.findall(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", text, re.MULTILINE)
+    failed += re.findall(r"^seed \d+: .*", text, re.MULTILINE)
     begun = re.findall(r"^(tests/\S+::.+?)(?: (?:PASSED|FAILED|SKIPPED).*)?$", text, re.MULTILINE)
     found = failed[0] if failed else begun[-1] if begun else ""
     return found.strip().removeprefix("tests/")
@@ -186,6 +192,28 @@ def table(outcomes: Sequence[Outcome], command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(tables: dict[str, Sequence[Outcome]]) -> str:
+    """How many faults of each layer each command caught, as Markdown: of those it was tried on, where
+    these are not all; and the median of the seconds until it did."""
+
+    def row(name: str, layers: Sequence[str]) -> str:
+        of = [fault for fault in faults() if fault.layer in layers]
+        cells = [name, str(len(of))]
+        for outcomes in tables.values():
+            own = [o for o in outcomes if o.layer in layers]
+            caught = sum(o.caught for o in own)
+            cells.append(str(caught) if len(own) == len(of) else f"{caught} of {len(own)}")
+        return f"| {' | '.join(cells)} |"
+
+    layers = sorted({fault.layer for fault in faults()})
+    head = ["layer", "faults", *(f"`{name}`" for name in tables)]
+    found = ([o.seconds for o in outcomes if o.caught] for outcomes in tables.values())
+    seconds = ["seconds until caught", "", *(f"{median(f):.0f}" if f else "" for f in found)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines += [row(layer, [layer]) for layer in layers] + [row("all", layers)]
+    return "\n".join([*lines, f"| {' | '.join(seconds)} |"]) + "\n"
+
+
 def keep(outcomes: Iterable[Outcome], command: str, out: str) -> None:
     """Write a table, and the same as JSON."""
     rows = list(outcomes)
@@ -193,11 +221,10 @@ def keep(outcomes: Iterable[Outcome], command: str, out: str) -> None:
     Path(f"{out}.md").write_text(table(rows, command))
 
 
-def known(out: str) -> dict[str, Outcome]:
-    """The outcomes that a file has of faults that were caught."""
-    path = Path(f"{out}.json")
-    rows: list[Any] = json.loads(path.read_text()) if out and path.exists() else []
-    return {row["name"]: Outcome(**row) for row in rows if row["caught"]}
+def kept(path: Path) -> list[Outcome]:
+    """The outcomes that a file has."""
+    rows: list[Any] = json.loads(path.read_text()) if path.exists() else []
+    return [Outcome(**row) for row in rows]
 
 
 def main() -> int:
@@ -207,23 +234,28 @@ def main() -> int:
     parser.add_argument("--layer", action="append", help="faults of this layer")
     parser.add_argument("--only", action="append", help="this fault")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument(
-        "--seconds", type=float, default=120, help="how long a command may be silent"
-    )
+    parser.add_argument("--seconds", type=float, default=0, help="how long a command may be silent")
     parser.add_argument("--out", default="", help="FILE.json and FILE.md take the table")
+    parser.add_argument(
+        "--summary", nargs="+", type=Path, help="tables as JSON, to sum up by layer"
+    )
     given = parser.parse_args()
+    if given.summary:
+        print(summary({path.stem: kept(path) for path in given.summary}), end="")
+        return 0
+    seconds = given.seconds or LONG.get(given.command, SILENT)
     chosen = [
         fault
         for fault in faults()
         if (not given.layer or fault.layer in given.layer)
         and (not given.only or fault.name in given.only)
     ]
-    found = known(given.out)
+    found = {o.name: o for o in kept(Path(f"{given.out}.json")) if o.caught}
     left = [fault for fault in chosen if fault.name not in found]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         sound = copied(CHECKOUT, Path(folder))
         compileall.compile_dir(sound / "finchlang", quiet=2)  # once for all of them
-        runs = [pool.submit(tried, fault, given.command, given.seconds, sound) for fault in left]
+        runs = [pool.submit(tried, fault, given.command, seconds, sound) for fault in left]
         for run in as_completed(runs):
             outcome = run.result()
             found[outcome.name] = outcome

@@ -7,7 +7,16 @@ import sys
 
 import pytest
 
-from tests.campaigns.mutate import CHECKOUT, Fault, Outcome, faults, first_test, table, tried
+from tests.campaigns.mutate import (
+    CHECKOUT,
+    Fault,
+    Outcome,
+    faults,
+    first_test,
+    summary,
+    table,
+    tried,
+)
 
 FAULTS = faults()
 ONE = Fault(
@@ -69,4 +78,16 @@ def test_the_table() -> None:
     assert lines[-2:] == [
         "| script | a | **no** | 2 |  |",
         "| script | b | hung | 10 | `test_a.py::test_one` |",
+    ]
+
+
+def test_the_summary() -> None:
+    own = [fault for fault in FAULTS if fault.layer == "script"]
+    whole = [Outcome(f.name, f.layer, f is not own[0], "failed", "", 3) for f in own]
+    lines = summary({"quick": whole, "fuzz": whole[:2]}).splitlines()
+    assert lines[0] == "| layer | faults | `quick` | `fuzz` |"
+    assert f"| script | {len(own)} | {len(own) - 1} | 1 of 2 |" in lines
+    assert lines[-2:] == [
+        f"| all | {len(FAULTS)} | {len(own) - 1} of {len(own)} | 1 of 2 |",
+        "| seconds until caught |  | 3 | 3 |",
     ]
