@@ -9,16 +9,38 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+#: what is taken before a process is forked, the last first, and what was
+_locks: list[RLock] = []
+_taken: list[RLock] = []
+
+
+def _take() -> None:
+    for lock in reversed(_locks[:]):
+        lock.acquire()
+        _taken.append(lock)
+
+
+def _give_back() -> None:
+    while _taken:
+        _taken.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
+
 
 def reentrant_lock() -> RLock:
     """A lock that the thread which has it may take again, as a signal's handler does that runs in
     between; a process is forked only when no other thread has it, so that its child is free to."""
     lock = RLock()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
-        )
+    _locks.append(lock)
     return lock
+
+
+def free_at_fork(lock: RLock) -> None:
+    """Have a process forked only when no other thread has this reentrant lock of a library, which a thread
+    may take that has any of ours, wherever the garbage collector frees something."""
+    _locks.insert(0, lock)
 
 
 class cached_property(Generic[T]):  # named as what it stands for

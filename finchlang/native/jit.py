@@ -9,13 +9,14 @@ from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 
 from finchlang.disk_cache import DiskCache, default_cache
 from finchlang.host.ir import Residual
 from finchlang.host.passes.pipeline import lower
 from finchlang.host.print import text
-from finchlang.locks import reentrant_lock
+from finchlang.locks import free_at_fork, reentrant_lock
 from finchlang.native.abi import Layout, layout_of
 from finchlang.native.cache import key_of
 from finchlang.native.call import ADDRESS, CALL, built_in
@@ -26,6 +27,7 @@ from finchlang.native.runtime import address_of, new_slots
 from finchlang.native.target import target_machine
 from finchlang.tensors import aligned
 
+free_at_fork(ffi.lib._lock._lock)  # llvmlite's, for what is freed outside of ours, too
 _lock = reentrant_lock()
 
 
