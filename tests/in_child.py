@@ -54,7 +54,7 @@ def isolated(test: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
-        ended = in_child(lambda report: test(*args, **kwargs), seconds=20)
+        ended = in_child(lambda report: test(*args, **kwargs), seconds=120)
         assert ended, f"{ended.fault}\n{ended.said}"
 
     return run

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from guard_pages import FILES, TESTS, run_once
-from guarded_memory import SIDES, guarded
 from in_child import in_child
+
+sys.path.append(str(Path(__file__).parents[2]))  # `tests` is a package of the checkout
+
+from tests.campaigns.guard_pages import run_once
+from tests.campaigns.guarded_memory import SIDES, guarded
 
 REACH = {"after": 10, "before": -1}
 
@@ -76,7 +81,3 @@ def test_a_crash_is_told_with_the_name_of_the_test(side: str, tmp_path) -> None:
     names, found = run_once(side, options, set(names), seconds=60)
     assert [name.partition("::")[2] for name in names] == ["test_behind_the_crash"]
     assert len(found) == 1 and "as it should" in found[0]
-
-
-def test_what_is_run_between_guard_pages_is_there() -> None:
-    assert all((TESTS / f"{name}.py").exists() for name in FILES)

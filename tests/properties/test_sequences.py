@@ -4,10 +4,8 @@ all memory is compared with what NumPy says."""
 
 from __future__ import annotations
 
-import copy
 import gc
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Callable
@@ -287,15 +285,3 @@ def test_a_hundred_thousand_calls_of_one_kernel() -> None:
 
 
 SCATTERED = "@finch for p = _; y[k[p]] += s[p]; end"
-
-
-@pytest.mark.parametrize("how", sorted(DUPLICATES))
-def test_what_cannot_be_copied_says_so(how: str) -> None:
-    session = Session()
-    session.run("f(a) = a + 1")
-    with pytest.raises(FinchError, match="cannot be") as caught:
-        DUPLICATES[how](session)
-    assert caught.value.kind == "type" and caught.value.hint
-    with pytest.raises(FinchError, match="cannot be pickled"):
-        pickle.dumps(session["f"])
-    assert copy.deepcopy(session["f"]) is session["f"]

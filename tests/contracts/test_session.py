@@ -1,0 +1,229 @@
+"""The contract of a Session: which names there are, what values become that are bound to them, what kernels
+take, and what a session gives back."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from finchlang import FinchError, Scalar, Session, Tensor
+from finchlang.session import KernelEvent, Observer
+
+ENGINES = pytest.mark.parametrize("engine", ["native", "interpret", "residual", "denote"])
+SUM = "s = Scalar(0.0); @finch for i = _ s[] += x[i] end; s[]"
+SPMV = "@finch begin y .= 0; for j = _, i = _ y[i] += A[i, j] * x[j] end; return y end"
+DENSE = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+
+
+def refused(value: Any, name: Any = "x") -> FinchError:
+    session = Session()
+    with pytest.raises(FinchError) as caught:
+        session[name] = value
+    assert name not in session
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a b", "for", "end", "true", "nothing", "", "1x", "x.y", "+", "f(x)", "x\n", " x", "x ", "x #"]
+    + ["x = y", "x, y", "x; y", "x[1]", "(x)"],
+)
+def test_what_is_no_name_is_not_bound(name: str) -> None:
+    error = refused(1, name)
+    assert error.kind == "syntax" and repr(name) in error.message
+
+
+def test_names() -> None:
+    for name in (3, None, b"x"):
+        assert refused(1, name).kind == "type"
+    session = Session()
+    for name in ("x", "sum", "Dense", "a_1", "end_", "i"):
+        session[name] = 1
+        assert name in session and session[name] == 1 and session.run(name) == 1
+    with pytest.raises(KeyError):
+        session["w"]
+    assert "w" not in session
+
+
+def test_what_was_bound_is_given_back() -> None:
+    session = Session()
+    for value in (np.zeros(2), sp.csc_array(DENSE), Scalar(1.0), 3, 2.5, True, ["a", "b"]):
+        session["v"] = value
+        assert session["v"] is value
+    assert session.run("v[2]") == "b"
+    session["x"] = None
+    assert session.run("isnothing(x)") is session.run("x == nothing") is True
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        ([1.0, 2.0], np.float64),
+        ([1, 2], np.int64),
+        ([1, 2.5], np.float64),
+        ([True, False], np.bool_),
+        ([2**63, 1], np.uint64),
+        ([], np.float64),
+        ([[1, 2, 3], [4, 5, 6]], np.int64),
+        ([[[1.0], [2]], [[3], [4]]], np.float64),
+        ([[], []], np.float64),
+        ([np.float32(1), np.float32(2)], np.float32),
+    ],
+)
+def test_lists_of_numbers_are_arrays(value: list[Any], dtype: type) -> None:
+    session = Session()
+    session["x"] = value
+    assert session["x"].dtype == dtype
+    np.testing.assert_array_equal(session["x"], np.array(value, dtype))
+
+
+def _in_itself() -> list[Any]:
+    found: list[Any] = []
+    found += [found, found]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "words"),
+    [
+        ([[1, 2], [3]], "dimension", ""),
+        ([2**64], "type", ""),
+        ([1, -(2**63) - 1], "type", ""),
+        ([2**63, -1], "type", ""),
+        (_in_itself(), "resource", ""),
+        ({}, "type", "a dict"),
+        ({1}, "type", "a set"),
+        (object(), "type", "an object"),
+        (range(3), "type", "a range"),
+        (int, "type", "a type"),
+        (np.float16(1), "type", "float16"),
+        (1j, "type", "a complex"),
+        (np.ones(2, np.float16), "type", "float16"),
+        (np.ones(2, complex), "type", "complex128"),
+        (np.array([1, "a"], object), "type", "object"),
+        (np.array(["a"]), "type", "<U1"),
+        (np.array(["2020"], "M8[Y]"), "type", "datetime64"),
+        (2**64, "type", "more than 64 bits"),
+        (-(2**63) - 1, "type", "more than 64 bits"),
+        (-(10**5000), "type", "more than 64 bits"),  # of more digits than Python prints
+    ],
+    ids=lambda part: str(type(part).__name__),
+)
+def test_what_no_script_can_use_is_refused_when_it_is_bound(
+    value: Any, kind: str, words: str
+) -> None:
+    error = refused(value)
+    assert error.kind == kind and words in error.message
+    assert error.hint or "64 bits" in words or not words
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("text", "a string"), ((1.0, 2.0), "a tuple"), (["a"], "a vector"), (None, "nothing")],
+)
+def test_what_stands_for_no_tensor(engine: str, value: Any, words: str) -> None:
+    session = Session(engine)
+    session["x"] = value
+    session.run("s = Scalar(0.0)")
+    for program in ("@finch for i = _ s[] += x[i] end", "@finch s[] += x"):
+        with pytest.raises(FinchError) as caught:
+            session.run(program)
+        assert caught.value.kind == "type" and words in caught.value.message
+        assert caught.value.span is not None and "x" in program[caught.value.span.column - 1]
+    session["i"], session["z"] = "text", None  # what a kernel binds itself, or does not use
+    assert session.run("s = Scalar(0); @finch for i = 1:3 let x = i; s[] += x end end; s[]") == 6
+
+
+@ENGINES
+@pytest.mark.parametrize("kind", ["csc_array", "csr_array", "coo_array", "csc_matrix", "list"])
+def test_kernels_take_and_hand_back_what_is_bound(engine: str, kind: str) -> None:
+    session = Session(engine)
+    session["A"] = DENSE.tolist() if kind == "list" else getattr(sp, kind)(DENSE)
+    session["x"] = [1.0, 2.0, 3.0]
+    for y in (np.zeros(2), Tensor("Dense(Element(0.0))")):
+        session["y"] = y
+        assert session.run(SPMV) is session["y"] is y and np.asarray(y).tolist() == [7.0, 9.0]
+    session["s"], session["n"] = Scalar(0.0), 3
+    body = "s .= 0; for i = _ y[i] = x[i] * n; s[] += x[i] end; return (y, s)"
+    y, s = session.run(f"@finch begin y .= 0; {body} end")
+    assert y is session["y"] and s is session["s"] and s.value == 6.0
+    assert y.to_numpy().tolist() == [3, 6, 9]
+    with pytest.raises(FinchError) as caught:
+        session.run("@finch begin s .= 0; return q end")
+    assert caught.value.kind == "unknown name" and s.value == 6.0
+
+
+@pytest.mark.parametrize(
+    "format",
+    ["Dense(Dense(Element(0.0)))", "Dense(SparseList{Int32}(Element(0.0)))"]
+    + ["SparseList(SparseList(Element(0.0)))", "SparseByteMap(Dense(Element(0.0)))"],
+)
+def test_tensors_to_and_from_numpy_and_scipy(format: str) -> None:
+    array = DENSE.copy()
+    tensor = Tensor.from_numpy(array, format)
+    array[0, 0] = 9.0  # which was copied
+    assert tensor.shape == (2, 3) and np.array_equal(tensor.to_numpy(), DENSE)
+    matrix = tensor.to_scipy()
+    assert sp.issparse(matrix) and np.array_equal(matrix.toarray(), DENSE)
+
+
+def test_integers_of_64_bits() -> None:
+    for value in (2**64, -(2**63) - 1, -(10**5000)):
+        for make in (Scalar, lambda fill: Tensor("Scalar(0)", fill), lambda fill: Scalar(0, fill)):
+            with pytest.raises(FinchError) as caught:
+                make(value)
+            assert caught.value.kind in ("type", "dimension")
+    session = Session()
+    session["x"] = 2**64 - 1
+    assert session.run("x % UInt64(2)") == 1
+    session["x"] = -(2**63)
+    assert session.run("x + 1") == -(2**63) + 1
+
+
+def test_the_session_goes_on_after_errors() -> None:
+    session = Session()
+    session["x"], session["y"] = np.ones(3), np.ones(2)
+    for text in ("y[", "@finch for i = _; y[i] += x[i]; end", "@finch for i = _; y[i] = q[i]; end"):
+        with pytest.raises(FinchError):
+            session.run(text)
+    assert session["y"].tolist() == [1.0, 1.0] and session["x"].tolist() == [1.0, 1.0, 1.0]
+    session.run("@finch for i = _; y[i] += 1; end")
+    assert session["y"].tolist() == [2.0, 2.0]
+    with pytest.raises(FinchError, match="no engine"):
+        Session(engine="warp")
+
+
+def test_kernels_are_compiled_once_for_a_format() -> None:
+    class Counting(Observer):
+        compiled = 0
+
+        def kernel(self, event: KernelEvent) -> None:
+            self.compiled += 1
+
+    observer = Counting()
+    session = Session(observer=observer)
+    session.run("function double(v)\n@finch for i = _; v[i] += v2[i]; end\nend")
+    values: list[Any] = [np.ones(3), np.ones(5), np.ones(3, np.float32)]
+    for value in values:
+        session["v1"], session["v2"] = value, value.copy()
+        session.run("double(v1)")
+        assert np.all(value == 2)
+    assert observer.compiled == 2
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_what_cannot_be_copied_says_so(how: Any) -> None:
+    session = Session()
+    session.run("f(a) = a + 1")
+    with pytest.raises(FinchError, match="cannot be") as caught:
+        how(session)
+    assert caught.value.kind == "type" and caught.value.hint
+    with pytest.raises(FinchError, match="cannot be pickled"):
+        pickle.dumps(session["f"])
+    assert copy.deepcopy(session["f"]) is session["f"]
