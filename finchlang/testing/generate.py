@@ -26,6 +26,9 @@ PROTOCOLS = ("walk", "gallop", "follow")
 SCALARS = ("Scalar", "SparseScalar", "ShortCircuitScalar", "SparseShortCircuitScalar")
 LETTERS = "ijklabcd"
 Levels = tuple[tuple[str, int], ...]
+SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 1e300)
+#: what is filled in, which may have such within
+_TOKEN = re.compile(r"\{((?:[^{}]|\{[^{}]*\})+)\}")
 
 
 @dataclass
@@ -52,22 +55,31 @@ class Tensor:
 
 @dataclass
 class Nest:
-    """A loop nest in the making: its indices with their dimensions, those that have an extent, the names
-    that are written, and how much more may be read."""
+    """A loop nest in the making: the indices that can be read here, and `every` one, with their
+    dimensions; those that have an extent; the names that are written; how much more may be read; tensors
+    of a form by letters, with their indices, and which are declared, always, or written at places."""
 
     indices: dict[str, str]
+    every: dict[str, str] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
     lets: list[str] = field(default_factory=list)
     budget: int = 3
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    at: dict[str, list[str]] = field(default_factory=dict)
+    declares: set[str] = field(default_factory=set)
+    always: set[str] = field(default_factory=set)
+    scattered: set[str] = field(default_factory=set)
+    is_rounded: bool = False
 
 
 class Maker:
     """Makes one script."""
 
-    def __init__(self, seed: int):
-        self.random = random.Random(seed)
+    def __init__(self, seed: int, is_special: bool = False):
+        self.random, self.is_special = random.Random(seed), is_special
         self.kind = self.pick({"float": 5, "int": 5, "bool": 2, "minplus": 2})
+        self.kind = "float" if is_special else self.kind
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
         self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
@@ -88,9 +100,9 @@ class Maker:
         if type == "Bool":
             return "true" if value else "false"
         if type.startswith("Float"):
-            text = "Inf" if value == float("inf") else repr(float(value))
+            text = repr(float(value)).replace("inf", "Inf").replace("nan", "NaN")
             return text if type == "Float64" else f"Float32({text})"
-        if value == 2**64 - 1:
+        if value >= 2**63:
             return f"0x{int(value):x}"
         return str(int(value)) if type == "Int64" else f"{type}({int(value)})"
 
@@ -100,9 +112,23 @@ class Maker:
         if type.startswith("UInt"):
             extreme = 2 ** int(type[4:]) - 1
             return self.typed(extreme if self.chance(0.03) else self.random.randint(0, 4), type)
-        if self.kind == "int" and self.chance(0.04):
+        if type.startswith("Int") and self.kind == "int" and self.chance(0.04):
             return self.typed(self.random.choice((1, -1)) * (2 ** (int(type[3:]) - 1) - 1), type)
+        if self.is_special and type.startswith("Float") and self.chance(0.2):
+            return self.typed(self.random.choice(SPECIAL), type)
         return self.typed(self.random.randint(-3, 3), type)
+
+    def extreme(self, type: str) -> str:
+        """Any value, or one at an end of the type."""
+        if type == "Bool" or self.chance(0.5):
+            return self.value(type)
+        if type.startswith("Float"):
+            return self.typed(self.random.choice((0.5, -2.5, 1e30, 1e-30, 127.0, 255.5)), type)
+        bits = int(type.lstrip("UInt"))
+        low, high = (
+            (0, 2**bits - 1) if type[0] == "U" else (1 - 2 ** (bits - 1), 2 ** (bits - 1) - 1)
+        )
+        return self.typed(self.random.choice((low, high, high - 1, 1)), type)
 
     def element(self, output: bool) -> tuple[str, str]:
         """A type, and a fill of it."""
@@ -134,12 +160,15 @@ class Maker:
     def format(self, tensor: Tensor) -> str:
         last = tensor.levels[-1][0] if tensor.levels else ""
         is_false = tensor.type == "Bool" and tensor.fill == "false"
-        if is_false and last and not LEVELS[last].complete and last != "Interleaved":
+        if is_false and last not in ("", "Interleaved", "Workspace") and not LEVELS[last].complete:
             text = "Pattern()" if self.chance(0.5) else "Element(false)"
         else:
             text = f"Element({tensor.fill})"
         for name, modes in reversed(tensor.levels):
             given = [str(modes)] if not LEVELS[name].modes and (modes > 1 or "COO" in name) else []
+            if name == "Workspace":
+                policy = self.random.choice(("", "", ", coord", ", hash", ", bucket", ", hash, 2"))
+                given = [f"{modes}{policy}"]
             if name in ("SparseList", "SparseCOO", "SparseHash") and self.chance(0.15):
                 given.append(self.random.choice(("Int32", "Int16")))
             text = f"{name}{{{', '.join(given)}}}({text})" if given else f"{name}({text})"
@@ -199,10 +228,17 @@ class Maker:
         return f"Tensor({format}, reshape([{', '.join(flat)}], {sizes}))"
 
     def new(
-        self, dims: tuple[str, ...], output: bool = False, levels: Levels | None = None
+        self,
+        dims: tuple[str, ...],
+        output: bool = False,
+        levels: Levels | None = None,
+        is_plain: bool = False,
     ) -> Tensor:
-        """A new tensor of the script."""
+        """A new tensor of the script; a plain one is of the kind's own type, with its zero as the fill."""
         type, fill = self.element(output)
+        if is_plain:
+            type = TYPES[self.kind][0]
+            fill = self.typed(float("inf") if self.kind == "minplus" else 0, type)
         tensor = Tensor(next(self.names), dims, type, fill)
         shape = tuple(self.sizes[d] for d in dims)
         if not dims:
@@ -230,20 +266,27 @@ class Maker:
         form = self.random.choices([f for _, f in fit], [w for w, _ in fit])[0]
         return self.filled(form, nest, depth)
 
-    def filled(self, form: str, nest: Nest, depth: int) -> str:
-        def fill(found: re.Match[str]) -> str:
-            name = found[1]
-            if name == "n":
-                return self.expression(nest, depth - 1)
-            if name == "b":
-                return self.written(CONDITIONS, nest, depth - 1) if depth > 0 else "true"
-            if name == "i":
-                return self.random.choice(sorted(nest.indices)) if nest.indices else "2"
-            if name == "a":
-                return self.access(nest)
-            return self.literal() if name == "l" else str(self.random.randint(1, 3))
+    def filled(self, form: str, nest: Nest, depth: int = 3) -> str:
+        """A form with something for each token."""
+        return re.sub(_TOKEN, lambda found: self.token(found[1], nest, depth), form)
 
-        return re.sub(r"\{([nbialk])\}", fill, form)
+    def token(self, token: str, nest: Nest, depth: int) -> str:
+        match token:
+            case "n":
+                return self.expression(nest, depth - 1)
+            case "n1" | "n3":
+                return self.expression(nest, int(token[1]))
+            case "b":
+                return self.written(CONDITIONS, nest, depth - 1) if depth > 0 else "true"
+            case "i":
+                return self.random.choice(sorted(nest.indices)) if nest.indices else "2"
+            case "a":
+                return self.access(nest)
+            case "l":
+                return self.literal()
+            case "k":
+                return str(self.random.randint(1, 3))
+        raise AssertionError(token)
 
     def literal(self) -> str:
         if self.kind == "bool":
@@ -289,7 +332,8 @@ class Maker:
         if len(at) > 1 and self.chance(0.08):
             turned = self.random.sample(range(len(at)), len(at))
             modes = ", ".join(str(k + 1) for k in turned)
-            return f"swizzle({tensor.name}, {modes})[{', '.join(at[k] for k in turned)}]"
+            own = ", ".join(at[turned.index(k)] for k in range(len(at)))
+            return f"swizzle({tensor.name}, {modes})[{own}]"
         if at and self.chance(0.05):
             given = ", ".join(self.random.choice((*PROTOCOLS, "nothing")) for _ in at)
             return f"protocolize({tensor.name}, {given})[{', '.join(at)}]"
@@ -374,9 +418,12 @@ class Maker:
             )
         else:
             self.before.append(f"{head} = {converted(known.body)}")
-        laws = [w for w in re.findall(r"\w+(?:\([^)]*\))?", known.laws) if self.chance(0.6)]
+        some, where, over = known.laws.partition(" where ")
+        laws = [w for w in re.findall(r"\w+(?:\([^)]*\))?", some) if self.chance(0.6)]
+        if not any(law.startswith("identity") for law in laws):
+            laws = [law for law in laws if not law.startswith("inverse")]
         if laws:
-            self.before.append(f"@properties {name} {' '.join(laws)}")
+            self.before.append(f"@properties {name} {' '.join(laws)}{where}{over}")
         for case in known.cases:
             pattern, result = case.split(" = ")
             if self.chance(0.5):

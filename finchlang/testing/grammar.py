@@ -43,11 +43,13 @@ LEVELS = {
     "LowerTriangular": Row(">=", 2, complete=True),
     "Symmetric": Row("<=", 2, complete=True),
     "Interleaved": Row(modes=0, weight=0.6),
+    "Workspace": Row(modes=0, weight=0),
 }
 #: those that may stand above another level
-UPPER = tuple(name for name in LEVELS if name != "Interleaved")
-PAIRS = tuple((a, b) for a in UPPER for b in LEVELS)
-TRIPLES = tuple((a, b, c) for a in UPPER for b in UPPER for c in LEVELS)
+UPPER = tuple(name for name in LEVELS if name not in ("Interleaved", "Workspace"))
+LOWER = (*UPPER, "Interleaved")
+PAIRS = tuple((a, b) for a in UPPER for b in LOWER)
+TRIPLES = tuple((a, b, c) for a in UPPER for b in UPPER for c in LOWER)
 #: by which the seeds walk through them: each once before one again
 STRIDES = 89, 1999
 
@@ -61,103 +63,38 @@ def stack_of(seed: int) -> tuple[str, ...]:
 
 
 def _rows(text: str) -> tuple[tuple[str, float, str], ...]:
-    rows = (line.split(None, 2) for line in text.strip().splitlines())
+    rows = (row.split(None, 2) for row in re.split(" // |\n", text.strip()))
     return tuple((kinds, float(weight), form) for kinds, weight, form in rows)
 
 
 #: expressions of a kind (f: float, i: int, b: bool, m: minplus), how often, and how they are written:
 #: {n} a value of the kind, {b} a Bool, {l} a literal, {i} an index, {a} an access, {k} 1 to 3
 VALUES = _rows("""
-fi 8 {n} * {n}
-fim 6 ({n} + {n})
-fi 4 ({n} - {n})
-fimb 1 min({n}, {n})
-fimb 1 max({n}, {n})
-fim 0.3 max({n}, {n}, {n})
-fi 0.6 abs({n})
-fi 0.6 (-{n})
-fi 0.4 ({n})^2
-fi 0.2 1 ^ ({k})
-fi 0.3 ({n} + 2) - {l}
-fi 0.3 2 * ({n}) * 4
-fi 0.3 -(2 * -({n}))
-fib 0.8 ifelse({b}, {n}, {n})
-fib 0.3 (({b}) ? {n} : {l})
-fi 0.5 ({b}) * {n}
-fi 0.3 sign({n})
-fi 0.2 identity({n})
-f 0.2 add_times({n}, {n}, {k})
-f 0.2 sub_times({n}, {n}, {k})
-f 0.1 mul_times({n}, {l}, {k})
-f 0.1 div_times({n}, 2.0, {k})
-fi 0.2 choose(0)({n}, {n})
-fi 0.3 {i}
-f 0.4 ({n}) / 2
-f 0.3 ({n}) / (2.0 + 2.0 * Float64({b}))
-f 0.2 ({n}) * inv(2.0 + 2.0 * Float64({b}))
-f 0.2 ({n}) * (1 / 4.0)
-f 0.1 floor({n})
-f 0.1 ceil({n})
-f 0.1 trunc({n})
-f 0.1 round({n})
-f 0.1 sqrt(({n})^2)
-f 0.1 copysign({n}, {l} + 1.0)
-f 0.1 ldexp({n}, 2)
-f 0.1 Float64(isnan({n}))
-f 0.1 mod({n}, 4.0)
-f 0.1 fld({n}, 2.0)
-i 0.4 ({n} & {n})
-i 0.4 ({n} | {n})
-i 0.4 xor({n}, {n})
-i 0.2 (~{n})
-i 0.2 div({n}, {k})
-i 0.2 div({n}, ({n} & 3) + 1)
-i 0.2 fld({n}, ({n} & 3) + 1)
-i 0.2 cld({n}, ({n} & 3) + 1)
-i 0.2 ({n}) % {k}
-i 0.2 ({n} % (({n} & 3) + 1))
-i 0.2 mod({n}, ({n} & 3) + 1)
-i 0.2 ({n} << {k})
-i 0.2 ({n} >> {k})
-i 0.2 ({n} ⊻ {k})
-i 0.3 Int64({n})
-i 0.2 cut_Int8({n})
-i 0.2 UInt16({n})
-i 0.1 floor({n})
-b 3 ({n} & {n})
-b 3 ({n} | {n})
-b 1 ({n} && {n})
-b 1 ({n} || {n})
-b 1 xor({n}, {n})
-b 0.7 ({n} != {n})
-b 0.7 ({n} == {n})
-b 0.4 ({n} < {n})
-b 0.4 ({n} <= {n})
-b 0.6 !({n})
+fi 8 {n} * {n} // fim 6 ({n} + {n}) // fi 4 ({n} - {n}) // fimb 1 min({n}, {n}) // fimb 1 max({n}, {n})
+fim 0.3 max({n}, {n}, {n}) // fi 0.6 abs({n}) // fi 0.6 (-{n}) // fi 0.4 ({n})^2 // fi 0.2 1 ^ ({k})
+fi 0.3 ({n} + 2) - {l} // fi 0.3 2 * ({n}) * 4 // fi 0.3 -(2 * -({n})) // fib 0.8 ifelse({b}, {n}, {n})
+fib 0.3 (({b}) ? {n} : {l}) // fi 0.5 ({b}) * {n} // fi 0.3 sign({n}) // fi 0.2 identity({n})
+f 0.2 add_times({n}, {n}, {k}) // f 0.2 sub_times({n}, {n}, {k}) // f 0.1 mul_times({n}, {l}, {k})
+f 0.1 div_times({n}, 2.0, {k}) // fi 0.2 choose(0)({n}, {n}) // fi 0.3 {i} // f 0.4 ({n}) / 2
+f 0.3 ({n}) / (2.0 + 2.0 * Float64({b})) // f 0.2 ({n}) * inv(2.0 + 2.0 * Float64({b}))
+f 0.2 ({n}) * (1 / 4.0) // f 0.1 floor({n}) // f 0.1 ceil({n}) // f 0.1 trunc({n}) // f 0.1 round({n})
+f 0.1 sqrt(({n})^2) // f 0.1 copysign({n}, {l} + 1.0) // f 0.1 ldexp({n}, 2) // f 0.1 Float64(isnan({n}))
+f 0.1 mod({n}, 4.0) // f 0.1 fld({n}, 2.0) // i 0.4 ({n} & {n}) // i 0.4 ({n} | {n})
+i 0.4 xor({n}, {n}) // i 0.2 (~{n}) // i 0.2 div({n}, {k}) // i 0.2 div({n}, ({n} & 3) + 1)
+i 0.2 fld({n}, ({n} & 3) + 1) // i 0.2 cld({n}, ({n} & 3) + 1) // i 0.2 ({n}) % {k}
+i 0.2 ({n} % (({n} & 3) + 1)) // i 0.2 mod({n}, ({n} & 3) + 1) // i 0.2 ({n} << {k}) // i 0.2 ({n} >> {k})
+i 0.2 ({n} ⊻ {k}) // i 0.3 Int64({n}) // i 0.2 cut_Int8({n}) // i 0.2 UInt16({n}) // i 0.1 floor({n})
+b 3 ({n} & {n}) // b 3 ({n} | {n}) // b 1 ({n} && {n}) // b 1 ({n} || {n}) // b 1 xor({n}, {n})
+b 0.7 ({n} != {n}) // b 0.7 ({n} == {n}) // b 0.4 ({n} < {n}) // b 0.4 ({n} <= {n}) // b 0.6 !({n})
 b 0.5 {b}
 """)
 #: conditions
 CONDITIONS = _rows("""
-fimb 3 {i} <= {i}
-fimb 1 {i} < {i} + 1
-fimb 1 {i} >= {k}
-fimb 1 {i} == {i}
-fimb 1 {i} != {k}
-fimb 1 {i} > {i} - 1
-fimb 0.4 1 <= {i} <= 3
-fimb 1 ({b}) && ({b})
-fimb 1 ({b}) || ({b})
-fimb 1 !({b})
-fimb 0.5 UpTriMask()[{i}, {i}]
-fimb 0.5 LoTriMask()[{i}, {i}]
-fimb 0.5 diagmask()[{i}, {i}]
-fimb 0.5 BandMask()[{i}, {i}, {i}]
-fim 2 {a} != {l}
-fim 1 {a} > {l}
-fim 1 {a} <= {l}
-fim 0.5 {a} == {a}
-b 3 {a}
-b 1 {a} == true
+fimb 3 {i} <= {i} // fimb 1 {i} < {i} + 1 // fimb 1 {i} >= {k} // fimb 1 {i} == {i} // fimb 1 {i} != {k}
+fimb 1 {i} > {i} - 1 // fimb 0.4 1 <= {i} <= 3 // fimb 1 ({b}) && ({b}) // fimb 1 ({b}) || ({b})
+fimb 1 !({b}) // fimb 0.5 UpTriMask()[{i}, {i}] // fimb 0.5 LoTriMask()[{i}, {i}]
+fimb 0.5 diagmask()[{i}, {i}] // fimb 0.5 BandMask()[{i}, {i}, {i}] // fim 2 {a} != {l} // fim 1 {a} > {l}
+fim 1 {a} <= {l} // fim 0.5 {a} == {a} // b 3 {a} // b 1 {a} == true
 """)
 #: functions of which results are rounded: they stand outermost alone, in what is not reduced by others
 ROUNDED = (
@@ -170,25 +107,9 @@ ROUNDED = (
 )
 #: assignments: to what types (of the target), how often, which sign
 SIGNS = _rows("""
-fimb 3 =
-fimb 0.7 :=
-fi 6 +=
-fi 1.5 -=
-fi 1 *=
-fim 1 <<min>>=
-fim 1 <<max>>=
-m 3 <<min>>=
-b 2 |=
-b 1 &=
-b 1 <<||>>=
-b 1 <<&&>>=
-b 0.5 <<xor>>=
-i 1 |=
-i 1 &=
-i 0.5 <<xor>>=
-fi 0.6 <<choose(0)>>=
-b 0.5 <<choose(false)>>=
-f 0.4 /=
+fimb 3 = // fimb 0.7 := // fi 6 += // fi 1.5 -= // fi 1 *= // fim 1 <<min>>= // fim 1 <<max>>=
+m 3 <<min>>= // b 2 |= // b 1 &= // b 1 <<||>>= // b 1 <<&&>>= // b 0.5 <<xor>>= // i 1 |= // i 1 &=
+i 0.5 <<xor>>= // fi 0.6 <<choose(0)>>= // b 0.5 <<choose(false)>>= // f 0.4 /=
 """)
 
 
@@ -244,6 +165,47 @@ FUNCTIONS = (
     Known("b", "p == q ? p : r", "", ("p, p, r = p",), "(p & q) | (q & r) | (p & r)",
           ("false", "false", "false")),
     Known("fi", "s = p; for k = 1:2; s = s > q ? q : s; end; return s", f"commutative {_ONCE}"),
+    Known("fi", "p < q ? p : q", "annihilator(0) idempotent associative where x >= 0"),
+    Known("fi", "p > q ? p : q", "annihilator(0) commutative where 0 >= x"),
+    Known("fi", "abs(p) + abs(q)", "identity(0) commutative associative where x >= 0"),
+    Known("fi", "p * q < 0 ? 2 : p * q", "annihilator(0) identity(1) commutative where 0 <= x <= 4"),
+    Known("fi", "q > 0 ? p : 0 - q", "idempotent associative where x > 0"),
     Known("fi", "if p > q; return p - q; elseif p < q; return q - p; end; return p - p",
           "commutative", (), "p | q"),
 )  # fmt: skip
+
+#: types by letters: any, numbers, whole, signed, floats, Bools, counts
+ALL_TYPES = {
+    "i": ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"),
+    "s": ("Int8", "Int32", "Int64"),
+    "f": ("Float32", "Float64"),
+    "b": ("Bool",),
+    "k": ("UInt8",),
+}
+ALL_TYPES |= {
+    "n": ALL_TYPES["i"] + ALL_TYPES["f"],
+    "a": ALL_TYPES["i"] + ALL_TYPES["f"] + ("Bool",),
+}
+#: operators with what each operand is
+_NAMES = {
+    "nn": "+ - * / div fld cld % mod ^ atan2 copysign hypot nextafter",
+    "aa": "== != < <= > >= min max",
+    "bb": "&& ||",
+    "ii|bb": "& | xor",
+    "b": "!",
+    "i|b": "~",
+    "is": "<< >>",
+    "fs": "ldexp",
+    "nnk": "add_times mul_times div_times sub_times",
+    "baa": "ifelse",
+    "aaa|aa": "coalesce",
+    "a": "identity sign isnan abs Bool Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 Float32"
+    " Float64",
+    "n": "+ - inv floor ceil trunc round sqrt exp log log2 log10 expm1 log1p sin cos tan asin acos"
+    " atan sinh cosh tanh asinh acosh atanh exp2 cbrt",
+    "i": "cut_Int8 cut_Int16 cut_Int32 cut_Int64 cut_UInt8 cut_UInt16 cut_UInt32 cut_UInt64",
+}
+APPLIED: dict[str, str] = {}
+for _takes, _of in _NAMES.items():
+    for _name in _of.split():
+        APPLIED[_name] = f"{APPLIED[_name]}|{_takes}" if _name in APPLIED else _takes

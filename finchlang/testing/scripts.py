@@ -1,153 +1,329 @@
 """`generate(seed)`: a random script with its data, which all semantics run alike. The levels of one tensor
-come from a walk through all pairs and triples (`grammar.stack_of`), all else is drawn."""
+come from a walk through all pairs and triples (`grammar.stack_of`), an operator from a walk through the
+table; all else is drawn."""
 
 from __future__ import annotations
 
-from finchlang.testing.generate import Nest, eval_zero
-from finchlang.testing.grammar import stack_of
-from finchlang.testing.statements import FORMS, Writer
+import re
+from collections.abc import Callable, Sequence
 
-#: statements of scripts, with how often they come
-WHOLE = {"kernel": 10, "einsum": 1.5, "array": 1, "scheduled": 1.5, "policy": 1, "runs": 0.7}
+from finchlang.syntax import Call, Variable
+from finchlang.testing.forms import KERNELS, SCRIPTS, WALKED, Form
+from finchlang.testing.generate import LETTERS, Levels, Maker, Nest, Tensor
+from finchlang.testing.grammar import (
+    ALL_TYPES,
+    APPLIED,
+    FUNCTIONS,
+    LEVELS,
+    ROUNDED,
+    SIGNS,
+    TYPES,
+    stack_of,
+)
+from finchlang.testing.shapes import WRITTEN, around
+from finchlang.text.print import pretty
+
+#: seeds of which one has NaN, infinities and -0.0 in its data, where the denotation, for which every zero
+#: is one of the values, says otherwise
+SPECIAL = 9
+_TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
+#: what signs stand for in a kind of program
+_SIGNS = {
+    "+": {"float": "+=", "bool": "<<||>>=", "minplus": "<<min>>="},
+    "e": {"float": "+=", "bool": "<<||>>=", "minplus": "min="},
+    "*": {"float": "*", "bool": "&", "minplus": "+"},
+    ".": {"float": ".* .+ .-", "bool": ".&", "minplus": ".+"},
+}
 
 
-class Script(Writer):
-    """Writes statements of scripts, which may have kernels in them."""
+def is_special(seed: int) -> bool:
+    """Whether the data of the script of a seed has NaN and infinities."""
+    return seed % SPECIAL == SPECIAL - 1
 
-    def kernel(self, levels: tuple[str, ...] = ()) -> list[str]:
-        lines = self.walked(levels) if levels else []
-        for _ in range(self.random.choices((0, 1, 2), (5, 4, 1))[0] if levels else 1):
-            lines += getattr(self, self.pick(FORMS))()
-        text = ["@finch begin", *lines, "end"]
-        form = self.random.random()
-        if form < 0.06:
-            name = f"go{len(self.before)}"
-            head = [f"function {name}(n)", "k = 0", "while k < n"]
-            return [*head, *text, "k += 1", "end", "return k", "end", f"r{name} = {name}(2)"]
-        if form < 0.1:
-            return ["for step = 1:2", *text, "end"]
-        if form < 0.14 and self.tensors:
-            handed = self.random.choice(self.tensors).name
-            return ["z = @finch begin", *lines, f"return {handed}", "end"]
-        return text
 
-    def einsum(self) -> list[str]:
-        """`@einsum`, and the same by loops."""
-        nest = self.nest(1, 3, budget=0)
-        for i in nest.indices:
-            nest.indices[i] = self.random.choice([d for d in "mnp" if self.sizes[d]] or ["m"])
-        order = self.random.sample(sorted(nest.indices), self.random.randint(0, len(nest.indices)))
-        used: list[str] = []
-        for i in sorted(nest.indices):
-            others = [j for j in nest.indices if j != i and self.chance(0.4)][:1]
-            at = self.random.sample([i, *others], 1 + len(others))
-            made = self.new(tuple(nest.indices[x] for x in at))
-            if made.dims:
-                used.append(f"{made.name}[{', '.join(at)}]")
-        sign = {"bool": "|", "minplus": "+"}.get(self.kind, "*")
-        reduce = {"bool": "<<||>>=", "minplus": "min=", "int": "+="}.get(self.kind, "+=")
-        name = f"E{len(self.before)}"
-        return [f"@einsum {name}[{', '.join(order)}] {reduce} {f' {sign} '.join(used)}"]
+class Writer(Maker):
+    """Fills in forms."""
 
-    def array(self) -> list[str]:
-        """`@array` of two or three operands of one shape."""
-        dims = tuple(self.random.choice("mnp") for _ in range(self.random.choice((1, 2))))
-        a, b, c = (self.new(dims).name for _ in "abc")
-        sign = {"bool": ".&", "minplus": ".+"}.get(
-            self.kind, self.random.choice((".*", ".+", ".-"))
+    def __init__(self, seed: int):
+        super().__init__(seed, is_special(seed))
+        self.seed, self.number = seed, 0
+
+    def chosen(self, forms: Sequence[Form]) -> Form:
+        fit = [form for form in forms if self.kind[0] in form.kinds]
+        return self.random.choices(fit, [form.weight for form in fit])[0]
+
+    def nest(self, form: Form) -> Nest:
+        """The indices of a form, with dimensions."""
+        spec = form.indices.split() or ["0-0"]
+        if "-" in spec[0]:
+            low, high = map(int, spec[0].split("-"))
+            weights = (1, 7, 8, 1.5, 0.2)[low : high + 1]
+            spec[:1] = LETTERS[: self.random.choices(range(low, high + 1), weights)[0]]
+        dims = [d for d in "mnp" if self.sizes[d] or "+" not in form.kinds]
+        if not dims:
+            self.sizes["q"], dims = 3, ["q"]
+        nest = Nest({}, budget=self.random.choices((1, 2, 3), (4, 5, 0.7))[0])
+        nest.budget = self.random.choice((3, 4)) if "budget" in spec else nest.budget
+        for index, _, other in (part.partition("=") for part in spec if part != "budget"):
+            nest.indices[index] = nest.indices[other] if other else self.random.choice(dims)
+        return nest
+
+    def form(self, form: Form, nest: Nest | None = None) -> list[str]:
+        """The lines of a form; those that stand before the kernel are put there."""
+        nest = nest or self.nest(form)
+        nest.declares = set(re.findall(r"^\.+([A-Z])", form.text, re.MULTILINE))
+        nest.always = set(re.findall(r"^\.\.([A-Z])", form.text, re.MULTILINE))
+        nest.every, has_loops = dict(nest.indices), "for " in form.text
+        self.number += 1
+        number, made, done = str(self.number), list[str](), list[str]()
+        opened: list[list[str]] = []
+        for line in form.lines:
+            if re.match("(for|if|let|function|while) |.*begin$", line):
+                own = nest.every if " over" in line else re.findall(r"(\w) = [?_]", line)
+                opened.append([i for i in own if i in nest.every])
+            elif line == "end":
+                opened.pop()
+            if has_loops:
+                nest.indices = {i: nest.every[i] for own in opened for i in own}
+            filled = self.filled(line.replace("$", number), nest)
+            if line.startswith("^"):
+                self.before.append(filled[1:])
+            elif line.startswith("{") and re.match(r"\{[A-Z]!", line):
+                made += self.guarded(nest, line[1], filled)
+            else:
+                made += filled.split("\n") if filled else []
+            if found := re.match(r"let (\w+) = ", filled):
+                nest.lets.append(found[1])
+            if line == "end" and not opened:  # what was bound within is bound no more
+                done += [text for line in made for text in self.settled(line, nest)]
+                nest.bound, made = set(), []
+        if nest.is_rounded:
+            self.tensors = [t for t in self.tensors if t not in nest.tensors.values()]
+        return done + [text for line in made for text in self.settled(line, nest)]
+
+    def guarded(self, nest: Nest, key: str, line: str) -> list[str]:
+        """An assignment, where there is a place for it, and now and then under a condition."""
+        lines, half = [line], nest.tensors[key].half
+        if half and self.chance(0.97):
+            lines = [f"if {half.format(*nest.at[key])}", line, "end"]
+        if not self.chance(0.15):
+            return lines
+        found = [f"if {self.filled('{b}', nest)}", *lines]
+        if self.chance(0.2):
+            found += [f"elseif {self.filled('{b}', nest)}", *lines]
+        return [*found, *(["else", *lines] if self.chance(0.2) else []), "end"]
+
+    def settled(self, line: str, nest: Nest) -> list[str]:
+        """A line when all of the nest is known: names, declarations, orders of loops, extents."""
+        if found := re.fullmatch(r"\.+([A-Z])", line):
+            known = nest.tensors.get(found[1])
+            return self.declared(known, nest) if known and found[1] in nest.declares else []
+        line = re.sub(r"%([A-Z])\b", lambda m: nest.tensors[m[1]].name, line)
+        line = re.sub(r"#([a-z])\b", lambda m: str(self.sizes[nest.every[m[1]]]), line)
+        if found := re.fullmatch(r"for over ?(\w?)", line):
+            order = self.order(nest, nest.at.get(found[1], []))
+            if not order:
+                return ["for once = 1:1"]
+            line = f"for {', '.join(f'{i} = ?' for i in order)}"
+        return [re.sub(r"(\w+) = \?", lambda m: f"{m[1]} = {self.extent(nest, m[1])}", line)]
+
+    def extent(self, nest: Nest, index: str) -> str:
+        is_found = index in nest.bound and self.chance(0.9)
+        return "_" if is_found else f"1:{self.sizes[nest.every[index]]}"
+
+    def order(self, nest: Nest, at: list[str]) -> list[str]:
+        """Loops' order: mostly the one in which a target is stored."""
+        plain = [i for i in at if i in nest.every]
+        rest = [i for i in nest.every if i not in plain]
+        self.random.shuffle(rest)
+        found = [*dict.fromkeys(plain[::-1]), *rest]
+        if self.chance(0.25):
+            self.random.shuffle(found)
+        return found
+
+    def declared(self, target: Tensor, nest: Nest) -> list[str]:
+        sizes = ", ".join(f"1:{self.sizes[d]}" for d in target.dims)
+        whole = f"@declare({target.name}, {target.fill}, {sizes})"
+        if target.name in nest.scattered:
+            return [whole]
+        forms = [f"{target.name} .= {target.fill}"] * 8
+        if any(not LEVELS[name].complete for name, _ in target.levels):
+            forms.append(f"{target.name} .= _")
+        if target.dims:
+            forms += [whole]
+            if target.fill.isdigit():
+                forms.append(f"{target.name} := {target.fill}({sizes})")
+        return [self.random.choice(forms)]
+
+    # ------------------------------------------------------------------------------------ tokens
+
+    def token(self, token: str, nest: Nest, depth: int) -> str:
+        if token[0] == "?":
+            return self.filled(self.random.choice(_alternatives(token[1:])), nest, depth)
+        if token[0] == "/":
+            by_kind = {part[0]: part[1:] for part in token.split("/")[1:]}
+            return self.filled(by_kind[self.kind[0]], nest, depth)
+        made: dict[str, Callable[[], str]] = {
+            "=": self.sign, "r": lambda: self.sign(True), "O": self.operation,
+            "F": lambda: self.regional(nest), "P": lambda: self.part(nest), "R": lambda: self.rounded(nest),
+            "S": lambda: self.permitted(nest, self.new(tuple(nest.indices.values()))),
+            "K": lambda: "\n".join(self.form(self.chosen(KERNELS))),
+            "z": lambda: self.typed(0, TYPES[self.kind][0]),
+            "v": lambda: f"{self.random.uniform(1, 9)}e{self.random.randint(-300, 300)}",
+        }  # fmt: skip
+        if token in _SIGNS:
+            return self.random.choice(_SIGNS[token].get(self.kind, _SIGNS[token]["float"]).split())
+        if token in made:
+            return made[token]()
+        if found := _TENSOR.fullmatch(token):
+            return self.tensor(nest, *found.groups())
+        return super().token(token, nest, depth)
+
+    def tensor(
+        self,
+        nest: Nest,
+        key: str,
+        output: str,
+        at: str | None,
+        over: str | None,
+        levels: str | None,
+    ) -> str:
+        """A tensor of a form, at indices or by its name."""
+        spec = over if at is None else at
+        if spec is None:
+            return nest.tensors[key].name
+        places = (
+            [(i, i, nest.every[i]) for i in nest.at[key]]
+            if spec == "*"
+            else self.places_of(nest, spec)
         )
-        text = f"{a} {sign} max({b}, {c})"
-        form = self.random.randrange(4)
-        if form == 1 and len(dims) == 2:
-            text = f"permutedims({text}, (2, 1))"
-        elif form == 2 and all(self.sizes[d] for d in dims):
-            text = f"maximum({text}; dims = 1)"
-        return [f"@array X{len(self.before)} = {text}"]
+        if key not in nest.tensors:
+            dims = tuple(dim for _, _, dim in places)
+            chosen = self.levels_of(levels, len(dims)) if levels else None
+            nest.tensors[key] = self.new(dims, bool(output), chosen, bool(levels))
+        known, texts = nest.tensors[key], [text for text, _, _ in places]
+        nest.at[key] = texts
+        if output:
+            nest.writes.add(known.name)
+            if key in nest.declares - nest.always and not self.chance(0.7):
+                nest.declares.discard(key)
+            if any("[" in text for text in texts):
+                nest.scattered.add(known.name)
+        if not output or key not in nest.declares:
+            nest.bound.update(index for _, index, _ in places)
+        return known.name if at is None else f"{known.name}[{', '.join(texts)}]"
 
-    def scheduled(self) -> list[str]:
-        """A product with a schedule."""
-        dims = {i: self.random.choice("mnp") for i in "ijk"}
-        a, b = self.new((dims["i"], dims["k"])), self.new((dims["k"], dims["j"]))
-        c = self.new(
-            (dims["i"], dims["j"]),
-            output=True,
-            levels=(("Dense", 1), (self.random.choice(("Dense", "SparseList", "SparseHash")), 1)),
-        )
-        sign = {"bool": ("<<||>>=", "&"), "minplus": ("<<min>>=", "+")}.get(self.kind, ("+=", "*"))
-        order = self.random.sample("ijk", 3)
-        value = f"{a.name}[i, k] {sign[1]} {b.name}[k, j]"
-        forms = [
-            f"reorder({', '.join(self.random.sample('ijk', 3))})",
-            f"split({order[0]}, t, s, {self.random.randint(1, 3)})",
-            f"fuse({order[0]}, {order[1]}, f)",
-            f"precompute({value}, ({order[1]}, {order[2]}), W)" if set(order[1:]) != {"k"} else "",
-        ]
-        body = [
-            f"for {', '.join(f'{i} = _' for i in order)}",
-            f"{c.name}[i, j] {sign[0]} {value}",
-            "end",
-        ]
-        return [
-            f"@schedule {self.random.choice(forms[:3])}",
-            "@finch begin",
-            f"{c.name} .= {c.fill}",
-            *body,
-            "end",
-        ]
+    def places_of(self, nest: Nest, spec: str) -> list[tuple[str, str, str]]:
+        """Indices as they are written, the index of the loop, and the dimension that they go over."""
+        if spec == "?":
+            count = min(self.random.choices((0, 1, 2, 3), (3, 5, 6, 0.7))[0], len(nest.every))
+            spec = "".join(self.random.sample(sorted(nest.every), count))
+        found = []
+        for scatter, index in re.findall(r"(@?)([a-z])", spec):
+            dim = nest.every[index]
+            if scatter:
+                over, dim = dim, self.random.choice([d for d in "mnpq" if self.sizes.get(d)])
+                found.append((f"{self.places_in(dim, over)}[{index}]", index, dim))
+            else:
+                found.append((index, index, dim))
+        return found
 
-    def policy(self) -> list[str]:
-        """A workspace of a policy."""
-        dim, over = "m", "n"
-        if not self.sizes[dim] or not self.sizes[over] or self.kind == "minplus":
-            return self.kernel()
-        known = self.new(
-            (dim,),
-            output=True,
-            levels=((self.random.choice(("SparseList", "SparseBlockList")), 1),),
-        )
-        nest = Nest({"i": over}, {"i"}, {known.name}, budget=2)
-        given = self.random.choice(("coord", "hash", "bucket", "flags"))
-        capacity = (
-            f" capacity={self.random.randint(1, 3)}"
-            if given != "flags" and self.chance(0.6)
-            else ""
-        )
-        sign = "+=" if self.kind != "bool" else "<<||>>="
-        if known.fill not in ("false",) and not eval_zero(known.fill):
-            capacity = ""
-        line = f"{known.name}[{self.places_in(dim, over)}[i]] {sign} {self.expression(nest)}"
-        start = f"@declare({known.name}, {known.fill}, 1:{self.sizes[dim]})"
-        return [
-            f"@workspace {known.name} policy={given}{capacity}",
-            "@finch begin",
-            start,
-            "for i = _",
-            line,
-            "end",
-            "end",
-        ]
+    def levels_of(self, spec: str, order: int) -> Levels:
+        if spec == "Workspace":
+            return (("Workspace", order),) if order else ()
+        return tuple((self.random.choice(part.split("/")), 1) for part in spec.split())
 
-    def runs(self) -> list[str]:
-        """Floats of any size reduced over runs, of one sign, so that no sum cancels."""
-        values = [f"{self.random.uniform(1, 9)}e{self.random.randint(-300, 300)}" for _ in "ab"]
-        n = self.random.choice((0, 1, 5, 64, 300))
-        s, v = f"s{len(self.before)}", f"v{len(self.before)}"
-        sign = self.random.choice(("+=", "-=", "*=", "/="))
-        start = f"-{values[0]}" if sign == "-=" else values[0]
-        return [
-            f"{s} = Scalar({start})",
-            f"{v} = {values[1]}",
-            f"@finch for i = 1:{n}; {s}[] {sign} {v} end",
-        ]
+    def sign(self, reduces: bool = False) -> str:
+        table = [(w, s) for kinds, w, s in SIGNS if self.kind[0] in kinds and "/" not in s]
+        if self.functions and self.functions[0][1].count == 2:
+            table.append((1.5, f"<<{self.functions[0][0]}>>="))
+        found = self.random.choices([s for _, s in table], [w for w, _ in table])[0]
+        return self.sign(True) if reduces and found in ("=", ":=") else found
+
+    def rounded(self, nest: Nest) -> str:
+        """What is rounded, so that its target is read no more."""
+        nest.is_rounded = True
+        return self.filled(self.random.choice(ROUNDED).replace("{n}", "Float64({n})"), nest, 1)
+
+    def part(self, nest: Nest) -> str:
+        """A target within shape operators and wrappers that are one to one."""
+        at = self.random.sample(sorted(nest.indices), len(nest.indices))
+        sizes = tuple(self.sizes[nest.indices[i]] for i in at)
+        nest.bound.update(at)
+        text = around(self, sizes, self.random.choice((1, 1, 2)), WRITTEN)
+        nest.writes.update(re.findall(r"\b[A-H]\d*\b", text))
+        return f"{text}[{', '.join(at)}]"
+
+    def regional(self, nest: Nest) -> str:
+        """A function whose region goes by fills that its operands have."""
+        known = self.random.choice([k for k in FUNCTIONS if k.fills and self.kind[0] in k.kinds])
+        self.function_of(known)
+        name, given, dims = self.functions.pop()[0], [], sorted(set(nest.indices.values()))
+        type = TYPES[self.kind][0]
+        for fill in known.fills:
+            own = tuple(self.random.choice(dims) for _ in range(self.random.choice((1, 1, 2))))
+            value = fill if self.kind in ("bool", "minplus") else self.typed(float(fill), type)
+            made = Tensor(next(self.names), own, type, value, self.levels(own))
+            text = self.literal_of(made, tuple(self.sizes[d] for d in own))
+            self.before.append(f"{made.name} = {text}")
+            given.append(f"{made.name}[{', '.join(self.index_of(nest, d) for d in own)}]")
+        return f"{name}({', '.join(given)})"
+
+    def operation(self) -> str:
+        """An operator of the table, on vectors of any element types."""
+        name = list(APPLIED)[self.seed % len(APPLIED)]
+        takes = self.random.choice(APPLIED[name].split("|"))
+        count, args = self.random.choice((1, 3, 6)), []
+        for n, letter in enumerate(takes):
+            type = self.random.choice(ALL_TYPES[letter])
+            few = letter == "k"
+            values = [self.value(type) if few else self.extreme(type) for _ in range(count)]
+            args.append(f"o{self.number}{'abc'[n]}")
+            level = self.random.choice(("", "Dense", "SparseByteMap", "RunList"))
+            text = f"[{', '.join(values)}]"
+            made = f"Tensor({level}(Element({values[0]})), {text})" if level else text
+            self.before.append(f"{args[-1]} = {made}")
+        called = pretty(Call(Variable(name), tuple(map(Variable, args))))
+        called = re.sub(r"\b(o\d+[abc])\b", r"\1[i]", called)
+        return f"@einsum E{self.number}[i] = {called}"
+
+    # ------------------------------------------------------------------------------------ scripts
+
+    def walked(self, levels: tuple[str, ...]) -> list[str]:
+        """A nest with a tensor of these levels: read, written, or updated."""
+        chosen: list[tuple[str, int]] = [(n, LEVELS[n].modes or 1) for n in levels]
+        order = sum(modes for _, modes in chosen)
+        small, dims = (1, 2, 2, 3, 4) if order < 4 else (1, 2, 2), []
+        for k, (_, modes) in enumerate(reversed(chosen)):
+            self.sizes[f"w{k}"] = self.random.choice(small)
+            dims += [f"w{k}"] * modes
+        at = list(LETTERS[:order])
+        nest = Nest(dict(zip(at, dims, strict=True)), budget=1 if order > 3 else 2)
+        nest.tensors["T"] = self.new(tuple(dims), True, tuple(chosen))
+        nest.at["T"] = at
+        partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
+        read = partial and self.chance(0.85)
+        role = self.random.choice((0, 1) if read else (0, 1, 0, 1, 2, 3))
+        return self.form(WALKED[role], nest)
+
+
+def _alternatives(text: str) -> list[str]:
+    """What stands between the bars that are not within braces."""
+    return [
+        part.replace("\0", "|")
+        for part in re.sub(r"\{[^{}]*\}", lambda m: m[0].replace("|", "\0"), text).split("|")
+    ]
 
 
 def generate(seed: int) -> str:
     """The script that belongs to a seed."""
-    writer = Script(seed)
+    writer = Writer(seed)
     if writer.chance(0.25):
         writer.function()
-    lines = writer.kernel(stack_of(seed))
-    if writer.chance(0.5):
-        form = writer.pick(WHOLE)
-        lines += getattr(writer, form)()
+    lines = writer.walked(stack_of(seed))
+    for _ in range(writer.random.choices((0, 1, 2), (5, 4, 1))[0]):
+        lines += writer.form(writer.chosen(KERNELS))
+    lines = ["@finch begin", *lines, "end"]
+    if writer.chance(0.6):
+        lines += writer.form(writer.chosen(SCRIPTS))
     return "\n".join([*writer.before, *lines, ""])

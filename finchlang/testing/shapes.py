@@ -3,7 +3,7 @@ within and its settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -118,10 +118,25 @@ OPERATORS: dict[str, Callable[[Any, Sizes, int], Made | None]] = {
 }
 
 
-def around(maker: Any, sizes: Sizes, depth: int) -> str:
+#: those that what is written goes through to one element
+WRITTEN = (
+    "split",
+    "concat",
+    "collapse",
+    "slice",
+    "window",
+    "reshape",
+    "roll",
+    "flip",
+    "permute_dims",
+    "swizzle",
+)
+
+
+def around(maker: Any, sizes: Sizes, depth: int, names: Sequence[str] = tuple(OPERATORS)) -> str:
     """A tensor of these sizes within so many operators, or fewer."""
     for _ in range(6 if depth else 0):
-        name = maker.random.choice(list(OPERATORS))
+        name = maker.random.choice(names)
         if name in ("kron", "tril", "triu") and maker.kind in ("bool", "minplus"):
             continue
         made = OPERATORS[name](maker.random, sizes, maker.random.randrange(len(sizes)))
@@ -130,6 +145,6 @@ def around(maker: Any, sizes: Sizes, depth: int) -> str:
         first, within, last = made
         if any(len(s) > ORDER or not s or prod(s) > ELEMENTS for s in within):
             continue
-        inner = [around(maker, s, depth - 1) for s in within]
+        inner = [around(maker, s, depth - 1, names) for s in within]
         return f"{name}({', '.join(map(str, (*first, *inner, *last)))})"
     return maker.leaf(sizes)

@@ -1,143 +1,239 @@
-"""Metamorphic checks (TenSure, arXiv 2603.18372): an `@einsum`, and others that must give the same: other
-formats, operands permuted, indices renamed, a result transposed, a factor taken out, the call repeated."""
+"""Metamorphic checks (TenSure, arXiv 2603.18372): a script, rewritten so that it must leave the same."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from finchlang import syntax as ast
+from finchlang.algebra import OPERATORS
 from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor
 from finchlang.testing.compare import Way
-from finchlang.testing.generate import Maker
 from finchlang.testing.grammar import LEVELS
+from finchlang.testing.stored import as_array, same
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
+from finchlang.walk import block, map_children, mentions, replace, rewrite_bottom_up, walk
 
-LETTERS = "ijkl"
-
-
-@dataclass(frozen=True)
-class Einsum:
-    """`C[indices] += factor * A[i, j] * B[j, k] ...`: operands as pairs of a name and its indices."""
-
-    made: tuple[str, ...]
-    operands: tuple[tuple[str, tuple[str, ...]], ...]
-    result: tuple[str, ...]
-    factor: int = 1
-    outside: int = 1
-    times: int = 1
-    format: str = ""
-
-    @property
-    def text(self) -> str:
-        parts = [f"{name}[{', '.join(at)}]" for name, at in self.operands]
-        if self.factor != 1:
-            parts.insert(0, str(self.factor))
-        line = f"@einsum R[{', '.join(self.result)}] += {' * '.join(parts)}"
-        kept = f"R = Tensor({self.format}, R)" if self.format else ""
-        return "\n".join([*self.made, *[line] * self.times, kept, ""])
+#: levels that take any entries, one mode each
+PLAIN = tuple(name for name, row in LEVELS.items() if row.takes == "any" and row.weight > 2)
+#: reductions of which the order of steps does not matter
+_FREE = ("+", "-", "*", "min", "max", "|", "&", "||", "&&", "xor")
+Values = dict[str, Any]
+#: a script made of another with random choices, by what that one left; None if there is none
+Variant = Callable[[ast.Script, random.Random, Values], ast.Script | None]
 
 
-def _data(
-    maker: Maker, names: dict[str, tuple[str, ...]], dense: dict[str, Any]
-) -> tuple[str, ...]:
-    """Definitions of tensors of new formats with the same values."""
-    lines = []
-    for name, at in names.items():
-        levels = maker.levels(at)
-        fit = all(LEVELS[level].takes in ("any", "runs") for level, _ in levels)
-        text = "Element(0)"
-        for level, modes in reversed(levels if fit else (("SparseList", 1),) * len(at)):
-            given = f"{{{modes}}}" if modes > 1 or level == "SparseCOO" else ""
-            text = f"{level}{given}({text})"
-        flat = ", ".join(map(str, dense[name].ravel(order="F")))
-        sizes = ", ".join(map(str, dense[name].shape))
-        lines.append(f"{name} = Tensor({text}, reshape([{flat}], {sizes}))")
-    return tuple(lines)
+def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
+    """A script with kernels that are not annotated, and einsums, made of its own."""
+    if type(script) is ast.KernelNode and type(script.program) is not ast.Annotated:
+        return replace(script, program=function(script.program))
+    if type(script) is ast.Macro and script.name == "einsum":
+        return function(script)
+    return map_children(lambda child: _in_programs(function, child), script)
 
 
-def einsum_of(seed: int) -> tuple[Einsum, list[tuple[str, Einsum, Callable[[Any], Any]]]]:
-    """An einsum, and its variants: what was done, the einsum, and what takes its result to the first's."""
-    rng, maker = random.Random(seed), Maker(seed)
-    maker.kind = "int"
-    sizes = {i: rng.randint(1, 4) for i in LETTERS}
-    count = rng.choice((1, 2, 2, 3))
-    names = {n: tuple(rng.sample(LETTERS, rng.choice((1, 2, 2, 3)))) for n in "ABD"[:count]}
-    used = sorted(set().union(*names.values()))
-    result = tuple(rng.sample(used, rng.randint(0, min(3, len(used)))))
-    numbers = np.random.default_rng(seed)
-    dense = {
-        n: numbers.integers(-3, 4, [sizes[i] for i in at])
-        * (numbers.random([sizes[i] for i in at]) < rng.random())
-        for n, at in names.items()
-    }
-    first = Einsum(_data(maker, names, dense), tuple(names.items()), result)
-    renamed = dict(zip(LETTERS, "wxyz", strict=True))
+def _written(node: ast.Node) -> set[str]:
+    """The names of what may be written."""
+    found = [n.target for n in walk(node) if type(n) is ast.Assign]
+    found += [n.tensor for n in walk(node) if type(n) is ast.Declare]
+    return {n.name for target in found for n in walk(target) if type(n) is ast.Variable}
 
-    def with_names(at: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(renamed[i] for i in at)
 
-    def same(found: Any) -> Any:
-        return found
+def _permuted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    def swapped(node: Any) -> Any:
+        if type(node) is ast.Access:
+            return node
+        node = map_children(swapped, node)
+        row = OPERATORS.get(getattr(getattr(node, "op", None), "name", ""))
+        is_pair = type(node) is ast.Call and len(node.args) == 2
+        return replace(node, args=node.args[::-1]) if is_pair and row and row.commutative else node
 
-    shuffled = tuple(rng.sample(first.operands, count))
-    back = tuple(reversed(result))
-    variants: list[tuple[str, Einsum, Callable[[Any], Any]]] = [
-        ("operands permuted", replace(first, operands=shuffled), same),
-        ("formats changed", replace(first, made=_data(maker, names, dense)), same),
-        (
-            "indices renamed",
-            replace(
-                first,
-                operands=tuple((n, with_names(at)) for n, at in shuffled),
-                result=with_names(result),
-            ),
-            same,
-        ),
-        ("result transposed", replace(first, result=back), np.transpose),
-        ("a factor inside", replace(first, factor=3), lambda found: found // 3),
-        ("called twice", replace(first, times=2), same),
-    ]
-    if result:
-        stored = "Element(0)"
-        for _ in result:
-            stored = f"{rng.choice(('SparseList', 'Dense', 'SparseByteMap', 'RunList'))}({stored})"
-        variants.append(("into another format", replace(first, format=stored), same))
-    name, at = first.operands[0]
-    cut = max(1, sizes[at[0]] // 2)
-    split = (
-        *first.made,
-        f"{name} = vcat(slice({name}, 1, 1:{cut}), slice({name}, 1, {cut + 1}:{sizes[at[0]]}))",
+    return _in_programs(swapped, script)
+
+
+def _renamed(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    def renamed(node: Any) -> Any:
+        return ast.Index(f"{node.name}q") if type(node) is ast.Index else node
+
+    return _in_programs(lambda program: rewrite_bottom_up(renamed, program), script)
+
+
+def _reordered(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    def is_free(loop: ast.Loop, inner: ast.Loop) -> bool:
+        if any(type(n) is ast.Declare for n in walk(loop)) or mentions(inner.extent, loop.index):
+            return False
+        targets = [n for n in walk(loop) if type(n) is ast.Assign]
+        reads = {n.name for a in targets for n in walk(a.value) if type(n) is ast.Variable}
+        return not reads & _written(loop) and all(
+            getattr(a.op, "name", "") in _FREE for a in targets
+        )
+
+    def exchanged(node: Any) -> Any:
+        if type(node) is ast.Loop and type(node.body) is ast.Loop and is_free(node, node.body):
+            return replace(node.body, body=replace(node, body=node.body.body))
+        return node
+
+    return _in_programs(lambda program: rewrite_bottom_up(exchanged, program), script)
+
+
+def _doubled(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    """Sums of halves of doubles: a factor is taken out, and put in again."""
+
+    def halved(node: Any) -> Any:
+        if type(node) is ast.Assign and node.op == ast.Variable("+"):
+            name = getattr(node.target.tensor, "name", "")
+            if getattr(as_array(values.get(name)), "dtype", "") == "float64":
+                half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), node.value))
+                return block(replace(node, value=half), replace(node, value=half))
+        return node
+
+    return _in_programs(lambda program: rewrite_bottom_up(halved, program), script)
+
+
+def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    """Kernels that begin anew, two times."""
+
+    def repeated(node: Any) -> tuple[Any, ...]:
+        if type(node) is not ast.KernelNode or type(node.program) is ast.Annotated:
+            return (node,)
+        seen = list(walk(node.program))
+        names = [n for n in seen if type(n) in (ast.Declare, ast.Variable)]
+        first = {getattr(n, "tensor", n).name: type(n) for n in reversed(names)}
+        is_anew = all(first[name] is ast.Declare for name in _written(node))
+        return (node, node) if is_anew else (node,)
+
+    return replace(script, statements=tuple(s for n in script.statements for s in repeated(n)))
+
+
+def _format(rng: random.Random, order: int, leaf: ast.Node) -> ast.Node:
+    leaf = (
+        ast.Call(ast.Variable("Element"), (ast.Literal(False),))
+        if leaf == ast.Call(ast.Variable("Pattern"), ())
+        else leaf
     )
-    variants.append(("a mode cut and joined", replace(first, made=split), same))
-    return first, variants
+    for _ in range(order):
+        leaf = ast.Call(ast.Variable(rng.choice(PLAIN)), (leaf,))
+        if leaf.op == ast.Variable("SparseCOO"):
+            leaf = replace(leaf, op=ast.Parametric("SparseCOO", (ast.Literal(1),)))
+    return leaf
 
 
-def _run(einsum: Einsum, engine: str) -> Any:
-    session = Way(engine).session()
-    session.run(einsum.text)
-    found = session["R"]
-    tensor = as_tensor(found)
-    return np.asarray(found if tensor is None else tensor.to_numpy())
+def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast.Node, int]]:
+    """What is made as a tensor that takes any entries: the statement, its leaf, its order."""
+    found = {}
+    for node in script.statements:
+        made = node.value if type(node) is ast.Let else None
+        if type(made) is ast.Call and made.op == ast.Variable("Tensor") and len(node.targets) == 1:
+            levels, leaf = [], made.args[0]
+            while type(leaf) is ast.Call and leaf.args and leaf.op != ast.Variable("Element"):
+                levels.append(leaf.op.name)  # type: ignore[attr-defined]
+                leaf = leaf.args[0]
+            shape = getattr(as_array(values.get(node.targets[0].name)), "shape", ())
+            if shape and all(n in LEVELS and LEVELS[n].takes in ("any", "runs") for n in levels):
+                found[node.targets[0].name] = node, leaf, len(shape)
+    return found
 
 
-def differences(seed: int, engines: tuple[str, ...] = ("interpret", "native")) -> str:
-    """What variants of the einsum of a seed give otherwise, or fail at; nothing if there is none."""
-    first, variants = einsum_of(seed)
-    said = []
-    for engine in engines:
-        expected = _run(first, engine)
-        for what, variant, back in variants:
-            try:
-                found = back(_run(variant, engine))
-            except FinchError as error:
-                said.append(f"{engine}, {what}: {error}\n{variant.text}")
-                continue
-            if not np.array_equal(found, expected):
-                said.append(
-                    f"{engine}, {what}: {found} for {expected}\n{first.text}\n{variant.text}"
-                )
+def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
+    if any(
+        type(n) is ast.Dimensionless
+        for d in walk(script)
+        if type(d) is ast.Declare
+        for n in (d.init,)
+    ):
+        return None  # of which the fill goes by the format
+    if any(type(n) is ast.Annotated for n in walk(script)):
+        return None
+    known = {
+        id(node): (node, leaf, order) for node, leaf, order in _tensors(script, values).values()
+    }
+
+    def changed(node: Any) -> ast.Node:
+        if id(node) not in known:
+            return node
+        _, leaf, order = known[id(node)]
+        made = (_format(rng, order, leaf), *node.value.args[1:])
+        return replace(node, value=replace(node.value, args=made))
+
+    return replace(script, statements=tuple(map(changed, script.statements)))
+
+
+def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    more = [
+        ast.Let(
+            (ast.Variable(name),),
+            None,
+            ast.Call(ast.Variable("Tensor"), (_format(rng, order, leaf), ast.Variable(name))),
+        )
+        for name, (_, leaf, order) in _tensors(script, values).items()
+    ]
+    return replace(script, statements=(*script.statements, *more))
+
+
+def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
+    """A mode of a tensor that is only read, in two."""
+    written, known = _written(script), _tensors(script, values)
+    known = {n: k for n, k in known.items() if n not in written and k[2] < 4}
+    if not known or any(type(n) is ast.Function for n in walk(script)):
+        return None
+    name = rng.choice(sorted(known))
+    at, leaf, order = known[name]
+    k = rng.randrange(order)
+    size = as_array(values[name]).shape[k]  # type: ignore[union-attr]
+    fast = rng.choice([n for n in range(1, size + 1) if size % n == 0] or [1])
+    parts = ast.Variable(f"{name}_parts")
+    halves = ast.Call(
+        ast.Variable("split"), (ast.Variable(name), ast.Literal(k + 1), ast.Literal(fast))
+    )
+    made = ast.Let(
+        (parts,), None, ast.Call(ast.Variable("Tensor"), (_format(rng, order + 1, leaf), halves))
+    )
+    whole = ast.Call(ast.Variable("collapse"), (parts, ast.Literal(k + 1), ast.Literal(k + 2)))
+
+    def joined(node: Any) -> Any:
+        is_read = type(node) is ast.Access and node.tensor == ast.Variable(name)
+        return replace(node, tensor=whole) if is_read else node
+
+    def split(program: Any) -> Any:
+        return program if type(program) is ast.Macro else rewrite_bottom_up(joined, program)
+
+    found = _in_programs(split, script)
+    where = script.statements.index(at) + 1
+    return replace(found, statements=(*found.statements[:where], made, *found.statements[where:]))
+
+
+VARIANTS: dict[str, Variant] = {
+    "operands permuted": _permuted, "indices renamed": _renamed, "loops reordered": _reordered,
+    "a factor taken out": _doubled, "called twice": _twice, "formats changed": _formats,
+    "results into other formats": _converted, "a mode split": _split,
+}  # fmt: skip
+
+
+def differences(text: str, seed: int = 0, engine: str = "native") -> str:
+    """What variants of a script leave otherwise than it does, or fail at; nothing if there is none.
+    Raises FinchError as the script does."""
+    script = parse_script(text)
+    expected, said = _left(text, engine), []
+    for what, variant in VARIANTS.items():
+        made = variant(script, random.Random(seed), expected)
+        if made is None or made == script:
+            continue
+        changed = pretty(made)
+        try:
+            found = _left(changed, engine)
+        except FinchError as error:
+            if error.kind != "access order":  # which goes by loops and formats
+                said.append(f"{engine}, {what}: {error}\n{changed}")
+            continue
+        wrong = [n for n, value in expected.items() if not same(value, found[n], 1e-9)]
+        if wrong:
+            said.append(f"{engine}, {what}: {', '.join(wrong)} differs\n{text}\n{changed}")
     return "\n".join(said)
+
+
+def _left(text: str, engine: str) -> Values:
+    session = Way(engine).session()
+    session.run(text)
+    return {n: session[n] for n in session.names() if as_array(session[n]) is not None}
