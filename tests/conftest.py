@@ -6,12 +6,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from quick_native import compile_quickly
+
+from finchlang.native.jit import compile_plainly
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -58,17 +60,12 @@ def is_quick(request: pytest.FixtureRequest) -> bool:
     return request.config.option.markexpr == QUICK
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_native_code(request: pytest.FixtureRequest, is_quick: bool) -> Iterator[None]:
-    """For `make quick` no native code is optimised, else one kernel of four is, or all of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        if is_quick:
-            compile_quickly(patch.setattr)
-        elif not (
-            request.node.get_closest_marker("optimised") or "benchmarks" in request.path.parts
-        ):
-            compile_quickly(patch.setattr, some=4)
-        yield
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """For `make quick` no native code is optimised, else that of one test of four is, or where the mark
+    says so that of all."""
+    is_whole = item.get_closest_marker("optimised") or "benchmarks" in item.path.parts
+    some = zlib.crc32(item.nodeid.encode()) % 4 == 0
+    compile_plainly(item.config.option.markexpr == QUICK or not (is_whole or some))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -28,9 +28,9 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS)]  # the tests import one another by bare names
 
 from in_child import in_child  # noqa: E402
-from quick_native import compile_quickly  # noqa: E402
 
 from finchlang import FinchError, Session, Tensor  # noqa: E402
+from finchlang.native.jit import compile_plainly  # noqa: E402
 
 KINDS = (
     *("I/O", "syntax", "unknown name", "type", "dimension", "life cycle", "access order"),
@@ -210,7 +210,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start, found, count = time.monotonic(), 0, 0
-    compile_quickly(some=8)
+    compile_plainly()
     kept = Path(tempfile.mkdtemp(prefix="damaged-files-"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from multiprocessing import Pool
 
+from finchlang.native.jit import compile_plainly
 from finchlang.testing.compare import compare
-from finchlang.testing.generate import LETTERS, Tensor
-from finchlang.testing.grammar import LEVELS, PAIRS, TRIPLES
-from finchlang.testing.statements import Writer
-from tests.quick_native import compile_quickly
+from finchlang.testing.generate import LETTERS, Maker, Tensor
+from finchlang.testing.grammar import LEVELS, LOWER, PAIRS, TRIPLES
 
 #: operators: the kind of values, how they update, and how they combine two of them
 OPERATORS = {
@@ -96,7 +95,7 @@ class Case:
     @property
     def script(self) -> str:
         """The case as a script with its data."""
-        maker = Writer(self.number)
+        maker = Maker(self.number)
         maker.kind = OPERATORS[self.operator][0]
         levels = self.levels
         size = maker.random.choice((1, 2, 3, 4, 6) if len(levels) < 3 else (1, 2))
@@ -129,7 +128,7 @@ class Case:
     def letters(self, tensor: Tensor) -> list[str]:
         return list(LETTERS[: len(tensor.dims) + self.around.more])
 
-    def statement(self, maker: Writer, tensor: Tensor) -> tuple[str, str, str]:
+    def statement(self, maker: Maker, tensor: Tensor) -> tuple[str, str, str]:
         """What declares the result, what updates it, and the condition under which it has a place."""
         _, sign, both = OPERATORS[self.operator]
         letters = self.letters(tensor)
@@ -154,7 +153,7 @@ class Case:
         at = "" if is_scalar else letters[0]
         return f"{result.name} .= {result.fill}", f"{result.name}[{at}] {sign} {read}", ""
 
-    def access(self, context: Context, maker: Writer, tensor: Tensor) -> str:
+    def access(self, context: Context, maker: Maker, tensor: Tensor) -> str:
         sizes, order = [maker.sizes[d] for d in tensor.dims], len(tensor.dims)
         first = sizes[0]
         within = context.within.format(
@@ -177,7 +176,7 @@ def cases() -> Iterator[Case]:
 def _combined() -> Iterator[Case]:
     """Every level and every pair of them in each context for each action, with the operators in turn;
     and every triple once."""
-    nests = [*((n,) for n in LEVELS), *PAIRS]
+    nests = [*((n,) for n in LOWER), *PAIRS]
     number = 0
     for nest, context, action in product(nests, CONTEXTS, ACTIONS):
         number += 1
@@ -207,7 +206,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ["FINCH_CACHE_DIR"] = ""  # all that is compiled here is met once
     if options.unoptimised:
-        compile_quickly()
+        compile_plainly()
     part, parts = map(int, options.part.split("/"))
     chosen = [c for c in list(cases())[part - 1 :: parts] if options.match in c.name]
     counts: Counter[str] = Counter()

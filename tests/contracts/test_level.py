@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from every_format import TEXTS, fits
 from level_kernels import run
-from quick_native import compile_quickly
 from samples import tensor
 from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
 
+from finchlang.native.jit import compile_plainly
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.sparse_hash import SparseHash
@@ -39,7 +39,7 @@ LOOSE |= {"taken", "buckets", "limit"}
 @pytest.fixture(autouse=True)
 def quick_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FINCH_CACHE_DIR", "")
-    compile_quickly(monkeypatch.setattr)
+    compile_plainly()
 
 
 def check(
@@ -214,4 +214,4 @@ def test_fibers_of_other_formats(format: str, source: str) -> None:
 
 def test_generated_scripts_have_every_level() -> None:
     """But workspaces, which are told apart by their policies."""
-    assert {t.split("(")[0].split("{")[0] for t in TEXTS} == {*GENERATED} | {"Workspace"}
+    assert {t.split("(")[0].split("{")[0] for t in TEXTS} == {*GENERATED}
