@@ -13,10 +13,10 @@ import numpy as np
 from finchlang.host.execute import ExecutingHost, run_code
 from finchlang.host.fold import const
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Code, Expr, Var
+from finchlang.host.ir import Buffer, Expr, Var
 from finchlang.host.residual import ResidualHost
 from finchlang.normalize.types import annotate, with_fills
-from finchlang.rules.engine import Applied, Kind, Machine, State
+from finchlang.rules.engine import Machine, State
 from finchlang.rules.table import rules
 from finchlang.run.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
 from finchlang.source import FinchError
@@ -85,14 +85,10 @@ _parsed = lru_cache(maxsize=512)(parse_kernel)
 
 @dataclass
 class Outcome:
-    """What a kernel did: results by name, host steps, and how often which rule was applied while it
-    was interpreted and while it was staged; `code` is the residual."""
+    """What a kernel did: results by name, and host steps."""
 
     results: dict[str, Any]
     steps: Counter[str]
-    interpreted: Counter[str]
-    staged: Counter[str]
-    code: Code
     arrays: dict[Buffer, np.ndarray]
     error: FinchError | None = None
 
@@ -127,15 +123,11 @@ class Setup:
         format = self.outputs[name]
         return parse_format(format) if isinstance(format, str) else format
 
-    def run(self, host: Host, bounds: dict[str, Bound], trace: Counter[str]) -> None:
+    def run(self, host: Host, bounds: dict[str, Bound]) -> None:
         for bound in bounds.values():
             bound.enter(host)
         tensors = {**self.tensors, **{n: b.fiber for n, b in bounds.items()}}
-
-        def tracer(applied: Applied) -> None:
-            trace[applied.name] += applied.kind == Kind.STEP
-
-        Machine(rules(self.which), tracer).run(self.program(), State.before(host, tensors))
+        Machine(rules(self.which)).run(self.program(), State.before(host, tensors))
 
     def execute(self, work: Callable[[ExecutingHost, dict[str, Bound]], None]) -> Outcome:
         """Perform `work` on fresh copies of all memory."""
@@ -165,7 +157,7 @@ class Setup:
             tensor = held[name]
             results[name] = tensor.value if isinstance(tensor, Scalar) else tensor.to_numpy()
         kept = {b: arrays[b] for b in self.memory.arrays}
-        return Outcome(results, host.steps, Counter(), Counter(), Code(()), kept, error)
+        return Outcome(results, host.steps, kept, error)
 
     def _empty(self, name: str) -> Tensor | Scalar:
         level = self.level(name)
@@ -185,15 +177,12 @@ def run_both(
     results, the same memory, the same error, and (congruence) the same host steps."""
     named: dict[str, TensorLike] = {t.name: t for t in tensors}
     setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
-    interpreted, staged = Counter[str](), Counter[str]()
-    first = setup.execute(lambda host, bounds: setup.run(host, bounds, interpreted))
-    recorded: list[Code] = []
+    first = setup.execute(setup.run)
 
     def staged_run(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
         recorder = ResidualHost()
-        setup.run(recorder, bounds, staged)
-        recorded.append(recorder.code())
-        run_code(recorded[0], host)
+        setup.run(recorder, bounds)
+        run_code(recorder.code(), host)
 
     second = setup.execute(staged_run)
     for name, result in first.results.items():
@@ -202,8 +191,6 @@ def run_both(
         np.testing.assert_array_equal(second.arrays[buffer], array)
     assert (first.error and str(first.error)) == (second.error and str(second.error))
     assert first.error or first.steps == second.steps
-    first.interpreted, first.staged = interpreted, staged
-    first.code = recorded[0] if recorded else Code(())
     return first
 
 
@@ -212,23 +199,12 @@ def loop_sum(
     memory: Memory,
     start: Any = 1,
     stop: Any = "n",
-    value: str | None = None,
     n: int | Expr = 0,
     which: str = "all",
+    **numbers: Expr,
 ) -> Outcome:
-    """`s[] += value` for i from start to stop; the product of all nests unless told."""
+    """`s[] += ` the product of all nests, for i from start to stop."""
     product = " * ".join(f"{t.name}[i]" for t in nests)
-    text = f"begin\ns .= 0.0\nfor i = {start}:{stop}\ns[] += {value or product}\nend\nend"
-    size = n if isinstance(n, Expr) else const(n)
-    return run_both(text, nests, {"s": "Scalar(0.0)"}, memory, {"n": size}, which)
-
-
-def loop_copy(
-    nest: Handmade, memory: Memory, size: int, start: int = 1, which: str = "all"
-) -> Outcome:
-    """`y[i] = nest[i]` for i from start to size."""
-    text = (
-        f"begin\n@declare(y, 0.0, 1:{size})\nfor i = {start}:{size}\n"
-        f"y[i] = {nest.name}[i]\nend\nend"
-    )
-    return run_both(text, [nest], {"y": "Dense(Element(0.0))"}, memory, which=which)
+    text = f"begin\ns .= 0.0\nfor i = {start}:{stop}\ns[] += {product}\nend\nend"
+    given = {"n": n if isinstance(n, Expr) else const(n), **numbers}
+    return run_both(text, nests, {"s": "Scalar(0.0)"}, memory, given, which)

@@ -7,12 +7,13 @@ what differs between instances (ends, values, conditions) stands in arrays, as i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from both_hosts import Handmade, Memory, loop_copy, run_both, vector
+from both_hosts import Handmade, Memory, vector
+from hypothesis import strategies as st
 
 from finchlang import looplets as lp
 from finchlang.host.fold import ONE, ZERO, add, const
@@ -163,6 +164,14 @@ class SwitchNest(Nest):
         return (self.head if self.conditions[k] else self.tail).dense(k)
 
 
+class ChoiceNest(SwitchNest):
+    """The same by a Choice."""
+
+    def looplet(self, host: Host, k: Expr) -> Node:
+        condition = host.load(self.buffer, k, "condition", Bool)
+        return lp.Choice(((condition, self.head.looplet(host, k)),), self.tail.looplet(host, k))
+
+
 @dataclass
 class ThunkNest(Nest):
     """Counts its preambles in `log[0]` and its epilogues, if it has one, in `log[1]`."""
@@ -259,59 +268,151 @@ def pieces_of(regions: list[Region], pieces: list[list[int]]) -> list[Region]:
     return found
 
 
-# ------------------------------------------------------------------------- short ways to say them
+# -------------------------------------------------------------------------------- one of each kind
+
+ENDS = [2, 3, 6]
 
 
-def run_nest(memory: Memory, size: int, value: float, static: bool = False) -> Nest:
-    return RunNest(memory, [(1, size)], Payload(memory, [value], static))
+def kinds(memory: Memory, low: int = 1) -> dict[str, Nest]:
+    """A nest of each kind over six coordinates from `low` on."""
 
+    def numbers(*values: float, static: bool = False) -> Payload:
+        return Payload(memory, list(values), static)
 
-def lookup_nest(memory: Memory, values: list[float], first: int = 1) -> Nest:
-    return LookupNest(memory, [(first, first + len(values) - 1)], [values])
+    def lookup(first: int, *values: float) -> Nest:
+        return LookupNest(memory, [(first, first + len(values) - 1)], [list(values)])
 
+    def steps(kind: Any, child: Nest, **more: Any) -> Nest:
+        return StepsNest(memory, whole, kind, ends, child, **more)
 
-def spikes(
-    memory: Memory, ends: list[int], values: list[float], kind: Any = lp.Stepper, fill: float = 0.0
-) -> StepsNest:
-    """A stepper over spikes that end at `ends`, over 1:ends[-1]."""
-    regions = pieces_of([(1, ends[-1])], [ends])
-    body = Payload(memory, [fill] * len(ends), True)
-    child = SpikeNest(memory, regions, body, Payload(memory, values, False), False)
-    return StepsNest(memory, [(1, ends[-1])], kind, [ends], child)
-
-
-def runs(memory: Memory, ends: list[int], values: list[float], kind: Any = lp.Stepper) -> StepsNest:
-    """A stepper over runs that end at `ends`."""
-    regions = pieces_of([(1, ends[-1])], [ends])
-    child = RunNest(memory, regions, Payload(memory, values, False))
-    return StepsNest(memory, [(1, ends[-1])], kind, [ends], child)
-
-
-def assert_copies(nest: Nest, memory: Memory, which: str = "all") -> Any:
-    """`y[i] = nest[i]` over every part of the nest's region that starts anywhere."""
-    expected, size = nest.dense(0), len(nest.dense(0))
-    outcomes = []
-    for start in sorted({1, 2, size // 2 + 1, size, size + 1} - {0}):
-        found = loop_copy(nest.tensor("a"), memory, size, start, which)
-        outcomes.append(found)
-        np.testing.assert_array_equal(found["y"][start - 1 :], expected[start - 1 :])
-        assert not found["y"][: start - 1].any()
-    return outcomes[0]
-
-
-def assert_sums(nests: Sequence[Nest], memory: Memory, which: str = "all") -> Any:
-    """The product of the nests, summed over windows of their region; gives what the last one gave,
-    which is over the whole of it."""
-    tensors = [nest.tensor(name) for nest, name in zip(nests, "abcde", strict=False)]
-    dense = np.prod([nest.dense(0) for nest in nests], axis=0)
-    size = len(dense)
-    text = (
-        "begin\ns .= 0.0\nfor i = lo:hi\n"
-        f"s[] += {' * '.join(f'{t.name}[i]' for t in tensors)}\nend\nend"
+    high, whole = low + 5, [(low, low + 5)]
+    ends = [[low + end - 1 for end in ENDS]]
+    pieces = pieces_of(whole, ends)
+    run, three = RunNest(memory, whole, numbers(2.0)), numbers(3.0, 4.0, 5.0)
+    every = lookup(low, 1.0, 2.0, 0.0, 4.0, 5.0, 6.0)
+    spike = SpikeNest(memory, pieces, numbers(0.0, 0.0, 0.0, static=True), three, False)
+    runs = RunNest(memory, pieces, three)
+    blocks = LookupNest(memory, pieces, [[1.0, 2.0], [3.0], [4.0, 0.0, 6.0]])
+    inner = StepsNest(
+        memory,
+        pieces,
+        lp.Stepper,
+        [[low, low + 1], [low + 2], [high - 1, high]],
+        RunNest(
+            memory,
+            pieces_of(pieces, [[low, low + 1], [low + 2], [high - 1, high]]),
+            numbers(1.0, 2.0, 3.0, 4.0, 5.0),
+        ),
     )
-    windows = [(start, stop) for start in (2, 4, size) for stop in (start, size - 1, size)]
-    for start, stop in [*windows, (3, 2), (size + 1, size), (1, size - 1), (1, size)]:
-        numbers = {"lo": memory.number(start), "hi": memory.number(stop)}
-        found = run_both(text, tensors, {"s": "Scalar(0.0)"}, memory, numbers, which)
-        assert found["s"] == dense[start - 1 : stop].sum()
-    return found
+    phases: list[Nest] = [
+        RunNest(memory, [(low, low + 2)], numbers(2.0)),
+        RunNest(memory, [(low + 3, low + 2)], numbers(9.0)),  # an empty phase
+        lookup(low + 3, 7.0, 8.0, 9.0),
+    ]
+    return {
+        "run": run,
+        "run of fill": RunNest(memory, whole, numbers(0.0, static=True)),
+        "lookup": every,
+        "spike": SpikeNest(memory, whole, numbers(0.0, static=True), numbers(3.0), True),
+        "spike without an end": SpikeNest(memory, whole, numbers(7.0), numbers(3.0), False),
+        "sequence": SequenceNest(memory, whole, phases, True, True),
+        "sequence without starts": SequenceNest(memory, whole, phases, False, False),
+        "switch": SwitchNest(memory, whole, [True], every, run),
+        "switch to another": SwitchNest(memory, whole, [False], run, steps(lp.Stepper, spike)),
+        "choice": ChoiceNest(memory, whole, [True], steps(lp.Stepper, runs), every),
+        "choice of none": ChoiceNest(memory, whole, [False], run, every),
+        "thunk": ThunkNest(memory, whole, every, None),
+        "stepper of runs": steps(lp.Stepper, runs),
+        "stepper of spikes": steps(lp.Stepper, spike),
+        "stepper of positions": steps(lp.Stepper, spike, has_positions=True),
+        "stepper of lookups": steps(lp.Stepper, blocks),
+        "stepper of steppers": steps(lp.Stepper, inner),
+        "jumper of runs": steps(lp.Jumper, runs),
+        "jumper of spikes": steps(lp.Jumper, spike),
+        "jumper of positions": steps(lp.Jumper, spike, has_positions=True),
+        "blocks": steps(lp.Blocks, blocks),
+        "shift": ShiftNest(memory, whole, lookup(low - 2, 1.0, 0.0, 3.0, 4.0, 5.0, 6.0), 2, True),
+    }
+
+
+# ----------------------------------------------------------------------------------------- at random
+
+VALUES = st.sampled_from([0.0, 0.0, 1.0, 2.0, -1.0, 3.0])
+Draw = Callable[[st.SearchStrategy], Any]
+
+
+class RandomNests:
+    """Draws nests; `log` counts the preambles and epilogues of thunks that have both."""
+
+    def __init__(self, draw: Draw, memory: Memory, values: Any = VALUES):
+        self.draw, self.memory, self.values = draw, memory, values
+        self.log = memory.array([0, 0], name="log")
+
+    def nest(self, regions: list[Region], depth: int) -> Nest:
+        """A nest over `regions`, with at most `depth` looplets one inside the other."""
+        leaves = [self.run, self.lookup, self.spike]
+        if depth <= 1:
+            return self.draw(st.sampled_from(leaves))(regions)
+        others = [self.sequence, self.switch, self.thunk, self.shift, self.stepper, self.jumper]
+        kind = self.draw(st.sampled_from([*others, self.stepper, *leaves]))
+        return kind(regions) if kind in leaves else kind(regions, depth - 1)
+
+    def payload(self, number: int) -> Payload:
+        static = self.draw(st.booleans())
+        values = self.draw(st.lists(self.values, min_size=number, max_size=number))
+        return Payload(self.memory, values, static)
+
+    def run(self, regions: list[Region]) -> Nest:
+        return RunNest(self.memory, regions, self.payload(len(regions)))
+
+    def lookup(self, regions: list[Region]) -> Nest:
+        lengths = [max(0, high - low + 1) for low, high in regions]
+        values = [self.draw(st.lists(self.values, min_size=n, max_size=n)) for n in lengths]
+        return LookupNest(self.memory, regions, values)
+
+    def spike(self, regions: list[Region]) -> Nest:
+        count = len(regions)
+        body, tail = self.payload(count), self.payload(count)
+        return SpikeNest(self.memory, regions, body, tail, self.draw(st.booleans()))
+
+    def sequence(self, regions: list[Region], depth: int) -> Nest:
+        number = self.draw(st.integers(1, 3))
+        cuts = [
+            sorted(self.draw(st.integers(low - 1, max(high, low - 1))) for _ in range(number - 1))
+            for low, high in regions
+        ]
+        ends = [[*c, high] for c, (_, high) in zip(cuts, regions, strict=True)]
+        starts = [[low, *(c + 1 for c in cs)] for cs, (low, _) in zip(cuts, regions, strict=True)]
+        parts = []
+        for p in range(number):
+            own = [(s[p], e[p]) for s, e in zip(starts, ends, strict=True)]
+            parts.append(self.nest(own, depth))
+        names = self.draw(st.booleans()), self.draw(st.booleans())
+        return SequenceNest(self.memory, regions, parts, *names)
+
+    def switch(self, regions: list[Region], depth: int) -> Nest:
+        conditions = [self.draw(st.booleans()) for _ in regions]
+        head, tail = self.nest(regions, depth), self.nest(regions, depth)
+        return SwitchNest(self.memory, regions, conditions, head, tail)
+
+    def thunk(self, regions: list[Region], depth: int) -> Nest:
+        log = self.log if self.draw(st.booleans()) else None
+        return ThunkNest(self.memory, regions, self.nest(regions, depth), log)
+
+    def shift(self, regions: list[Region], depth: int) -> Nest:
+        delta = self.draw(st.integers(-3, 3))
+        moved = [(low - delta, high - delta) for low, high in regions]
+        child = self.nest(moved, depth)
+        return ShiftNest(self.memory, regions, child, delta, self.draw(st.booleans()))
+
+    def stepper(self, regions: list[Region], depth: int, kind: Any = lp.Stepper) -> Nest:
+        pieces = []
+        for low, high in regions:
+            inner = st.lists(st.integers(low, high), max_size=4) if low <= high else st.just([])
+            pieces.append(sorted({*self.draw(inner), high} if low <= high else set()))
+        child = self.nest(pieces_of(regions, pieces), depth)
+        spikes = isinstance(child, SpikeNest) and child.body.static
+        return StepsNest(self.memory, regions, kind, pieces, child, spikes)
+
+    def jumper(self, regions: list[Region], depth: int) -> Nest:
+        return self.stepper(regions, depth, lp.Jumper)

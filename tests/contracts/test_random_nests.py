@@ -10,8 +10,7 @@ import pytest
 from both_hosts import Handmade, Memory, Outcome, run_both, vector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from looplet_nests import Nest
-from random_nests import RandomNests
+from looplet_nests import Nest, RandomNests
 
 from finchlang.host.fold import ZERO, cast, const
 from finchlang.looplets import map_payloads, set_end
@@ -68,18 +67,6 @@ class Case:
         before, after = found.arrays[self.nests.log]
         assert before == after, "every thunk that was entered was left"
         return found
-
-
-@pytest.mark.parametrize("which", ["all", "paper"])
-@SLOWLY
-@given(data=st.data())
-def test_sums(which: str, data: st.DataObject) -> None:
-    expression = data.draw(st.sampled_from(list(EXPRESSIONS)))
-    number, meaning = EXPRESSIONS[expression]
-    case = Case(data.draw, number, depth=4 if number == 1 else 3)
-    text = f"begin\ns .= 0.0\nfor i = {case.extent}\ns[] += {expression}\nend\nend"
-    found = case.run(text, {"s": "Scalar(0.0)"}, which)
-    assert found["s"] == meaning(*case.dense()).sum()
 
 
 @pytest.mark.parametrize("which", ["all", "paper"])
