@@ -91,6 +91,7 @@ def checked_format(text: str) -> str:
     return done
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(scripts())
 def test_scripts_survive_formatting(program):
@@ -108,6 +109,7 @@ def test_line_ends_and_nothing(text: str, done: str) -> None:
     assert checked_format(text) == done
 
 
+@pytest.mark.slow
 def test_what_is_too_deep_to_be_run_is_formatted() -> None:
     """A sum of 20,000 terms, which nests as deep, and one that is wrong at its end."""
     terms = [f"x[{k}]" for k in range(20_000)]
