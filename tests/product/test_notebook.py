@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from typing import Any
 
 import nbformat
@@ -12,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from nbclient import NotebookClient
 
-from finchlang import Kernel, Tensor
+from finchlang import Kernel, Scalar, Tensor
 
 SPMV = """%%finch
 y = Tensor(Dense(Element(0.0)))
@@ -146,3 +147,44 @@ def test_a_notebook_as_jupyter_runs_it() -> None:
     assert texts[1].startswith("In[5]:3:16: dimension error")
     assert [error.ename for error in errors] == [*["FinchError"] * 3, "AttributeError"]
     assert all(len(text.split("\n")) <= 10 for text in texts[:3])
+
+
+class Page(HTMLParser):
+    """The tags of a page, which must be closed in order, and its text."""
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.tags, self.open, self.text = list[str](), list[str](), ""
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (0, 3), (300, 200), (3, 4, 5), (1000, 1)])
+def test_tensors_are_shown_as_levels_and_a_picture(shape: tuple[int, ...]) -> None:
+    dense = np.random.default_rng(0).random(shape)
+    format = "Dense(" * (len(shape) - 1) + "SparseList(Element(0.0))" + ")" * (len(shape) - 1)
+    page = Page(Tensor(format, np.where(dense < 0.1, dense, 0))._repr_html_())
+    assert page.tags.count("tr") == 2 + len(shape) and page.tags.count("svg") == 1
+    assert " x ".join(map(str, shape)) in page.text and format in page.text
+    assert "SparseList" in page.text
+
+
+def test_the_picture_shows_where_entries_are() -> None:
+    values = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+    tensor = Tensor("Dense(SparseList(Element(0.0)))", values)
+    page = tensor._repr_html_()
+    assert 'd="M0 0h1v1H0zM2 0h1v1H2zM2 1h1v1H2z"' in page and "a square is an entry" in page
+    assert (tensor + 1)._repr_html_() is None and Scalar(1.0)._repr_html_() is None
