@@ -200,8 +200,15 @@ def mtx_matrix(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[Any, str]:
 
 def write_mtx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
     import scipy.io
+    import scipy.sparse
 
     matrix, field = mtx_matrix(tensor)
+    if not matrix.size:  # which SciPy writes as real numbers
+        layout, count = ("coordinate", " 0") if scipy.sparse.issparse(matrix) else ("array", "")
+        rows, columns = matrix.shape
+        text = f"%%MatrixMarket matrix {layout} {field} general\n{rows} {columns}{count}\n"
+        out.write(text.encode())
+        return
     scipy.io.mmwrite(out, matrix, field=field, precision=17, symmetry="general")
 
 

@@ -1,0 +1,255 @@
+"""Files that others wrote, and that are wrong: Matrix Market's `.mtx`, lines of coordinates (FROSTT's
+`.tns`, and `.ttx` with a header), and `.npy`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from finchlang import FinchError, Tensor
+from finchlang.script.files import fread, fwrite
+
+
+def read(folder: Path, name: str, text: str | bytes) -> Any:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return fread(str(path))
+
+
+#: of files by their suffixes, with what stands in a header before the numbers, the format and the numbers
+READ = [
+    (
+        ".mtx",
+        "coordinate real general",
+        "2 2 2\n1 1 1\n1 1 2.5",
+        "Element(0.0)",
+        [[3.5, 0], [0, 0]],
+    ),
+    (".mtx", "coordinate integer general", "2 2 1\n2 1 3", "Element(0)", [[0, 0], [3, 0]]),
+    (".mtx", "coordinate pattern general", "2 2 2\n1 2\n1 2", "Pattern()", [[0, 1], [0, 0]]),
+    (".mtx", "coordinate real symmetric", "2 2 2\n1 1 1\n2 1 5", "Element(0.0)", [[1, 5], [5, 0]]),
+    (".mtx", "coordinate real skew-symmetric", "2 2 1\n2 1 5", "Element(0.0)", [[0, -5], [5, 0]]),
+    (".mtx", "coordinate real hermitian", "2 2 1\n2 1 5", "Element(0.0)", [[0, 5], [5, 0]]),
+    (".mtx", "coordinate pattern symmetric", "2 2 1\n2 1", "Pattern()", [[0, 1], [1, 0]]),
+    (".mtx", "coordinate real general", "% text\n\n1 1 1\n1 1 -2e-3", "Element(0.0)", [[-0.002]]),
+    (".mtx", "array real general", "2 2\n1\n2\n3\n4", "Element(0.0)", [[1, 3], [2, 4]]),
+    (".mtx", "array integer symmetric", "2 2\n1\n2\n3", "Element(0)", [[1, 2], [2, 3]]),
+    (
+        ".ttx",
+        "real general",
+        "2 1 3 2\n1 1 3 .5\n2 1 1 -1",
+        "Element(0.0)",
+        [[[0, 0, 0.5]], [[-1, 0, 0]]],
+    ),
+    (
+        ".ttx",
+        "integer general",
+        "1 1 2 1\n1 1 2 9007199254740993",
+        "Element(0)",
+        [[[0, 2**53 + 1]]],
+    ),
+    (
+        ".ttx",
+        "unsigned-integer",
+        "2 1\n2 18446744073709551615",
+        "Element(UInt64(0))",
+        [0, 2**64 - 1],
+    ),
+    (".ttx", "pattern", "% no values\n2 2 2\n1 2\n1 2", "Pattern()", [[0, 1], [0, 0]]),
+    (".ttx", "real", "% a comment\n\n2 0 3 0", "Element(0.0)", np.zeros((2, 0, 3))),
+    (".ttx", "pattern", "2 3 0", "Pattern()", np.zeros((2, 3), bool)),
+    (".ttx", "real", "2 2 2\n1 1 1\n1 1 2", "Element(0.0)", [[3, 0], [0, 0]]),
+    (
+        ".tns",
+        "",
+        "# of a paper\n1 2 1.5  # the first\n\n 2 1 -2e3\n1 2 1",
+        "Element(0.0)",
+        [[0, 2.5], [-2000, 0]],
+    ),
+    (".tns", "", "3 4", "Element(0.0)", [0, 0, 4]),
+]
+
+
+def format_of(suffix: str, kind: str, order: int, leaf: str) -> str:
+    if suffix != ".mtx":
+        return f"SparseCOO{{{order}}}({leaf})"
+    return f"Dense(SparseList({leaf}))" if kind[0] == "c" else f"Dense(Dense({leaf}))"
+
+
+@pytest.mark.parametrize(("suffix", "kind", "lines", "leaf", "expected"), READ)
+def test_files_of_numbers(
+    tmp_path: Path, suffix: str, kind: str, lines: str, leaf: str, expected: Any
+) -> None:
+    banners = [f"%%MatrixMarket matrix {kind}\n"]
+    if suffix == ".ttx":  # it may call itself a matrix
+        banners = [f"%%MatrixMarket {what} coordinate {kind}\n" for what in ("TENSOR", "matrix")]
+    for banner in banners if kind else [""]:
+        tensor = read(tmp_path, f"a{suffix}", f"{banner}{lines}\n")
+        assert str(tensor.format) == format_of(suffix, kind, np.ndim(expected), leaf)
+        np.testing.assert_array_equal(tensor.to_numpy(), np.array(expected, tensor.dtype))
+
+
+def test_what_is_written_is_written_with_the_field_of_its_leaf(tmp_path: Path) -> None:
+    for leaf, field in (
+        ("Element(0)", "integer"),
+        ("Element(Int8(0))", "integer"),
+        ("Element(UInt64(0))", "unsigned-integer"),
+        ("Element(Float32(0))", "real"),
+        ("Element(false)", "pattern"),
+        ("Pattern()", "pattern"),
+    ):
+        for suffix in (".mtx", ".ttx"):
+            path = tmp_path / f"a{suffix}"
+            fwrite(str(path), Tensor(f"Dense(SparseList({leaf}))", 2, 2))
+            assert path.read_text().split()[3] == field
+
+
+MTX = "%%MatrixMarket matrix coordinate real general\n"
+ARRAY = "%%MatrixMarket matrix array real general\n"
+TTX = "%%MatrixMarket tensor coordinate real general\n"
+WRONG: list[tuple[str, str | bytes, str]] = [
+    (".mtx", "", ""),
+    (".mtx", "hello\n", ""),
+    (".mtx", MTX, ""),
+    (".mtx", MTX + "2 2 3\n1 1 1.0\n", ""),
+    (".mtx", MTX + "2 2 1\n1 1 1.0\n2 2 2.0\n", ""),
+    (".mtx", MTX + "2 2 1\n3 1 1.0\n", ""),
+    (".mtx", MTX + "2 2 1\n0 1 1.0\n", ""),
+    (".mtx", MTX + "2 2 1\n1 1 abc\n", ""),
+    (".mtx", MTX + "2 2 1\n1 1\n", ""),
+    (".mtx", MTX + "-2 2 1\n1 1 1\n", ""),
+    (".mtx", MTX + "99999999999999999999 2 1\n1 1 1\n", ""),
+    (".mtx", MTX + "2 2 99999999999999\n1 1 1\n", ""),
+    (".mtx", MTX.replace("general", "symmetric") + "2 3 1\n1 1 1\n", ""),
+    (".mtx", MTX.replace("real", "integer") + "2 2 1\n1 1 99999999999999999999\n", ""),
+    (".mtx", MTX + "2 2 1\n1 1 1.0 apples\n", ""),
+    (".mtx", MTX + "2 2 1\n1 1 1.0apples\n", ""),
+    (".mtx", MTX.replace("real", "integer") + "2 2 1\n1 1 2.5\n", ""),
+    (".mtx", MTX.replace("real", "pattern") + "2 2 1\n1 1 2\n", ""),
+    (".mtx", ARRAY + "2 2\n1\n2\n3\n", ""),
+    (".mtx", ARRAY + "1000000 1000000\n1\n", ""),
+    (".mtx", ARRAY + "2 2\n1 2\n3 4\n", ""),
+    (".mtx", ARRAY + "2 2\n1 2\n2 2\n3 2\n4 2\n", ""),
+    (".mtx", ARRAY + "2 1\n1 apples\n2\n", ""),
+    (".mtx", ARRAY + "2 1\n1.5apples\n2\n", ""),
+    (".mtx", ARRAY.replace("real", "pattern") + "1 1\n1\n", ""),
+    (".mtx", b"\xff\xfe\x00\x01", ""),
+    (".tns", "", "no entries"),
+    (".tns", "# nothing\n", "no entries"),
+    (".tns", "1 1 x\n", "convert"),
+    (".tns", "1 1 2.0\n1 2.0\n", "columns"),
+    (".tns", "0 1 2.0\n", "count from 1"),
+    (".tns", "1.5 1 2.0\n", "1.5"),
+    (".tns", "5\n", "a coordinate and a value"),
+    (".tns", "99999999999999999999 1 2.0\n", "99999999999999999999"),
+    (".tns", b"\xff\xfe1 1 2\n".decode("latin-1"), "convert"),
+    (".tns", b"\xff\xfe\x00", ""),
+    (".ttx", "", "does not begin"),
+    (".ttx", "1 1 1 1\n", "does not begin"),
+    (".ttx", TTX.replace("coordinate", "array") + "2\n1\n2\n", "does not begin"),
+    (".ttx", TTX.replace("general", "symmetric") + "2 2 0\n", "does not begin"),
+    (".ttx", TTX.replace("real", "red") + "2 2 0\n", "`red`"),
+    (".ttx", TTX, "its sizes"),
+    (".ttx", TTX + "3\n", "its sizes"),
+    (".ttx", TTX + "2 -2 0\n", "its sizes"),
+    (".ttx", TTX + "2 x 0\n", "x"),
+    (".ttx", TTX + "2 2 2\n1 1 1\n", "instead of 2"),
+    (".ttx", TTX + "2 2 1\n1 1 1\n2 2 2\n", "instead of 1"),
+    (".ttx", TTX + "2 2 1\n3 1 1\n", "greater than the size"),
+    (".ttx", TTX + "2 2 1\n0 1 1\n", "count from 1"),
+    (".ttx", TTX + "2 2 99999999999999\n1 1 1\n", "cut short"),
+]
+
+
+@pytest.mark.parametrize(("suffix", "text", "words"), WRONG)
+def test_files_that_are_wrong(tmp_path: Path, suffix: str, text: str | bytes, words: str) -> None:
+    with pytest.raises(FinchError) as caught:
+        read(tmp_path, f"a{suffix}", text)
+    assert caught.value.kind == "I/O" and f"a{suffix}" in caught.value.message
+    assert words in caught.value.message
+
+
+def test_what_no_machine_or_tensor_holds(tmp_path: Path) -> None:
+    np.save(tmp_path / "c.npy", np.zeros(2, complex))
+    for name, text, kind in (
+        ("a.mtx", MTX + "2 99999999999999 1\n1 1 1\n", "resource"),
+        ("a.mtx", MTX.replace("real", "complex") + "1 1 1\n1 1 1 1\n", "type"),
+        ("a.ttx", TTX.replace("real", "complex") + "1 1\n1 1 1\n", "type"),
+        ("c.npy", (tmp_path / "c.npy").read_bytes(), "type"),
+    ):
+        with pytest.raises(FinchError) as caught:
+            read(tmp_path, name, text)
+        assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize(
+    "end", ["3 2 4.5\0001e-01\n", "3 2 4.5e", "3 2 4.5\n\0", "3 2 4.5e-", "3 2x"]
+)
+def test_lines_without_an_end_do_not_crash_the_reader(tmp_path: Path, end: str) -> None:
+    """They take SciPy's reader down: scipy issue 19949."""
+    for entries in (2, 9):
+        text = MTX + f"6 7 {entries}\n1 1 1.0\n{end}"
+        try:
+            assert read(tmp_path, "a.mtx", text).to_numpy()[2, 1] == 4.5 and entries == 2
+        except FinchError as error:
+            assert error.kind == "I/O" and "a.mtx" in error.message
+
+
+SHAPES = """
+import sys
+from finchlang.script.files import fread
+for path in sys.argv[1:]:
+    print(fread(path).shape, flush=True)
+"""
+
+
+def test_matrices_of_no_entries_are_read(tmp_path: Path) -> None:
+    """In a process of its own: a division by the number of rows once ended it."""
+    paths, expected = [], ""
+    for kind in ("array", "coordinate"):
+        for symmetry in ("general", "symmetric", "skew-symmetric"):
+            for m, n in ((0, 3), (3, 0), (0, 0)) if symmetry == "general" else ((0, 0),):
+                paths.append(str(tmp_path / f"{len(paths)}.mtx"))
+                count = " 0" if kind == "coordinate" else ""
+                text = f"%%MatrixMarket matrix {kind} real {symmetry}\n{m} {n}{count}\n"
+                Path(paths[-1]).write_text(text)
+                expected += f"({m}, {n})\n"
+    command = [sys.executable, "-c", SHAPES, *paths]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int16, np.uint64, np.float32, ">f8", ">i4"])
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (2, 3, 4)])
+def test_npy_files_keep_types_and_shapes(
+    tmp_path: Path, dtype: Any, shape: tuple[int, ...]
+) -> None:
+    """But no foreign order of bytes."""
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape, order="F").astype(dtype)
+    np.save(tmp_path / "a.npy", array)
+    fwrite(str(tmp_path / "b.npy"), array)
+    for name in ("a.npy", "b.npy"):
+        back = fread(str(tmp_path / name))
+        assert back.dtype == array.dtype.newbyteorder("=") and back.dtype.isnative
+        assert back.shape == shape
+        np.testing.assert_array_equal(back, array)
+
+
+def test_damaged_npy_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "good.npy", np.arange(6.0).reshape(2, 3))
+    good = (tmp_path / "good.npy").read_bytes()
+    np.save(tmp_path / "object.npy", np.array([{}], dtype=object), allow_pickle=True)
+    bad = [b"", good[:20], good[:-3], good.replace(b"(2, 3)", b"(9, 9)"), b"\0" * 200]
+    bad += [good.replace(b"(2, 3)", b"(2, -)"), good.replace(b"<f8", b"<zz")]
+    bad += [good.replace(b"(2, 3), }", b"(2, 3),  ")]  # the header does not end
+    bad += [(tmp_path / "object.npy").read_bytes()]  # objects could run code
+    for content in bad:
+        with pytest.raises(FinchError) as caught:
+            read(tmp_path, "b.npy", content)
+        assert caught.value.kind in ("I/O", "type") and "b.npy" in caught.value.message
