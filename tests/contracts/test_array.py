@@ -324,6 +324,13 @@ def test_types_promote_as_numpys(one: str, other: str) -> None:
         (lambda m: np.array(m, copy=False), ValueError, "copy"),
         (lambda m: float(m), TypeError, "no number"),
         (lambda m: bool(m), ValueError, "neither true nor false"),
+        (lambda m: xp.tile(m, -1), ValueError, "negative"),
+        (lambda m: xp.tile(m, 1.5), TypeError, "integer"),
+        (lambda m: xp.roll(m, 1.5), TypeError, "integer"),
+        (lambda m: xp.tril(m, 1.5), TypeError, "integer"),
+        (lambda m: xp.broadcast_to(m, (-1, 3, 4)), ValueError, "negative"),
+        (lambda m: xp.broadcast_to(m, (2.0, 3, 4)), TypeError, "integers"),
+        (lambda m: xp.reshape(xp.broadcast_to(m, (2**62, 3, 4)), -1), ValueError, r"2\^62"),
     ],
 )
 def test_what_is_wrong_is_told_at_once(wrong: Any, error: type[Exception], said: str) -> None:
@@ -352,3 +359,29 @@ def test_quotients_of_infinities_are_those_of_the_standard(format: str, by: floa
     ends = (0.0, -1.0) if by > 0 else (-1.0, 0.0)
     wanted = [math.nan, math.nan, *ends, math.nan] if math.isinf(by) else finite
     check_same(plain(xp.floor_divide(x, by)), np.array(wanted))
+
+
+def test_numbers_without_bounds() -> None:
+    a, huge = np.arange(1, 13.0).reshape(3, 4), 2**63 - 1
+    m = xp.asarray(a, format="Dense(SparseList(Element(0.0)))")
+    for k in (huge, -huge, 10**30, -(10**30)):
+        assert np.array_equal(xp.todense(xp.tril(m, k)), a * (k > 0))
+        assert np.array_equal(xp.todense(xp.triu(m, k)), a * (k < 0))
+    assert np.array_equal(xp.todense(m[::huge]), a[:1])
+    assert np.array_equal(xp.todense(m[:, ::-huge]), a[:, ::-huge])
+    assert np.array_equal(xp.todense(xp.reshape(m, np.array([2, 6]))), a.reshape(2, 6))
+
+
+def test_coordinates_are_widened_where_a_result_needs_it() -> None:
+    """Those of SciPy's matrices are Int32; an axis that is made may be longer."""
+
+    def corners(rows: int, columns: int) -> Any:
+        places = (np.array([0, size - 1], np.int32) for size in (rows, columns))
+        return xp.asarray(sp.coo_array((np.ones(2), tuple(places)), (rows, columns)).tocsr())
+
+    wide = 2**31 - 10
+    for made, shape, last in (
+        (xp.concat([corners(1, wide)] * 2, axis=1), (1, 2 * wide), [0, 2 * wide - 1]),
+        (xp.reshape(corners(70_000, 70_000), (-1,)), (70_000**2,), [70_000**2 - 1]),
+    ):
+        assert made.shape == shape and np.asarray(xp.nonzero(made))[:, -1].tolist() == last

@@ -6,8 +6,9 @@ What a program has to do stands in its comments:
                                  may use the program's names) at the end; floats within 1e-9
     # expect: "a line"           this is the next line that the program prints, without the quotes
     # error: kind @ 3:5 part     the program ends with an error of this kind, at line 3, column 5
-                                 whose message contains `part`; `@ :5` is column 5 of the line that
-                                 the comment ends, `@ 3` and `@ :` any column
+                                 whose message contains `part`, or whose hint does (`hint: part`);
+                                 `@ :5` is column 5 of the line that the comment ends, `@ 3` and `@ :`
+                                 any column
     # stores: A 5                the tensor A has so many stored leaves, under all rules
     # notes: part                the next note that is told contains `part`; no other note is told
                                  (`none`: none is)
@@ -247,7 +248,8 @@ def check_error(error: FinchError | None, program: Expected) -> None:
     assert error.span is not None and error.span.line == line, error
     if wanted["column"]:
         assert error.span.column == int(wanted["column"]), error
-    assert wanted["part"] in error.message, error
+    part = wanted["part"].removeprefix("hint: ")
+    assert part in (error.message if part == wanted["part"] else error.hint or ""), error
 
 
 def plain(value: Any) -> Any:
