@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from finchlang.denote.denotation import denote
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.residual import ResidualHost
-from finchlang.native.jit import assembly_text, llvm_text
+from finchlang.native.jit import assembly_text, llvm_text, lower
 from finchlang.operation import Laws
 from finchlang.rules.engine import Applied, Rule, Tracer
-from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, memory_of
+from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
 from finchlang.run.kernel import (
     CallSite,
@@ -132,6 +133,22 @@ class KernelEvent:
         on, for the host to tell of."""
         residual = self.compiled.recorded(recorded)
         self.compiled.run_on(host, residual, *self._given)
+
+    def run(
+        self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None
+    ) -> list[tuple[Any, Argument, Any]]:
+        """What an engine makes, on a host if given, of what the kernel was compiled for the first run on:
+        each thing that is written, with its buffers, and its memory; nothing of it is kept."""
+        tensors, numbers = self._given
+        if engine == "native":  # which changes them in place
+            tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
+        made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
+        written = (bound for bound in self.compiled.bounds if bound.written)
+        return [(bound, *both) for bound, both in zip(written, made, strict=True)]
+
+    def run_lowered(self, host: ExecutingHost) -> None:
+        """Run on a host what native code is made of, on copies of the same."""
+        self.compiled.run_on(host, lower(self.residual)[0], *self._given)
 
     def llvm(self) -> str:
         """The optimised LLVM IR."""

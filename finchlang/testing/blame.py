@@ -1,30 +1,58 @@
-"""What is to blame for a difference: who differs, the rule without which all agree, what checks say."""
+"""What is to blame for a difference: who differs, what it is gone without, and the first step that writes
+what only some have, with its rule and the statement of the residual."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
 
+import numpy as np
+
+from finchlang.denote.denotation import denote
+from finchlang.host.execute import ExecutingHost
+from finchlang.host.ir import Buffer, Expr
+from finchlang.host.looking import plain
+from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import OPTIONAL
-from finchlang.testing.compare import Comparison, Way, compare
+from finchlang.run.arguments import memory_of
+from finchlang.session import KernelEvent, Observer
+from finchlang.source import FinchError
+from finchlang.tensors.tensor import Tensor
+from finchlang.testing.apart import DONE, Apart
+from finchlang.testing.compare import Comparison, Way, compare, suspects
+from finchlang.testing.shapes import OPERATORS
+from finchlang.testing.stored import same
 
 #: compares a text in some ways, as `compare` does
 Compared = Callable[..., Comparison]
+#: for so long steps are looked at
+SECONDS = 60.0
+_LEVEL = re.compile(r"\b((?:Sparse|Run|Pack|Ragged|Upper|Lower|Symm|Inter)\w*)(?:\{[^}]*\})?\(")
+_CALLED = re.compile(r"\b([a-z]\w*)\(")
+_SIGN = re.compile(r"(?<=[\w)\]]) (<<\w+>>=|[-*/%^&|⊻]=?|<=?|>=?|[!=]=|&&|\|\|) (?=[\w(\[-])")
 
 
 @dataclass(frozen=True)
 class Blame:
-    """What is known of a difference: `lines` say what differs, `rules` are the derived rules, or `paper`,
-    without any one of which nothing does, `statement` is what the checked code complains of, or ""."""
+    """What is known of a difference: `lines` say what differs, `part` names the part of the system that is
+    at fault, `rules` are the derived rules, or `paper`, without any one of which nothing differs, `step`
+    is the first that parts, `statement` what the checked code complains of, or ""."""
 
     lines: tuple[str, ...]
+    part: str = ""
     rules: tuple[str, ...] = ()
+    step: str = ""
     statement: str = ""
 
     def __str__(self) -> str:
-        said = list(self.lines)
+        said = [*self.lines, f"look at {self.part}"] if self.part else [*self.lines]
         if self.rules:
             said.append(f"all agree with --rules={' or '.join(self.rules)}")
+        said += [self.step] if self.step else []
         if self.statement:
             said.append(f"checked native code: {self.statement}")
         return "\n".join(said)
@@ -36,20 +64,75 @@ def blame(text: str, ways: Sequence[Way], compared: Compared = compare) -> Blame
     found = compared(text, ways=ways)
     if found.agrees:
         return Blame(())
-    return Blame(
-        tuple(found.differences), _rules(text, ways, compared), _statement(text, ways, compared)
-    )
+    apart = Apart(_parting)
+    outcome, told = apart.call((text, ways), SECONDS)
+    apart.end()
+    where, step = told if outcome == DONE else ("", "")
+    statement = _statement(text, ways, compared)
+    rules = tuple(r for r in _RULES if _agree(compared, text, ways, rules=r))
+    part = where or _part(text, ways, compared, found, rules)
+    return Blame(tuple(found.differences), part, rules, step, statement)
 
 
-def _rules(text: str, ways: Sequence[Way], compared: Compared) -> tuple[str, ...]:
-    """The sets of rules under which all agree: `all` without one of them, or `paper`."""
-    sets = ["paper", *(f"all-{name}" for name in sorted(OPTIONAL))]
+_RULES = ("paper", *(f"all-{name}" for name in sorted(OPTIONAL)))
 
-    def agree(rules: str) -> bool:
-        others = tuple(dict.fromkeys(replace(way, rules=rules) for way in ways))
-        return compared(text, ways=others).agrees
 
-    return tuple(rules for rules in sets if agree(rules))
+def _agree(compared: Compared, text: str, ways: Sequence[Way], **choices: Any) -> bool:
+    """Whether all run a text, and agree, with these choices."""
+    others = tuple(dict.fromkeys(replace(way, **choices) for way in ways))
+    try:
+        found = compared(text, ways=others)
+    except FinchError:
+        return False
+    return found.agrees and not found.errors
+
+
+def _part(
+    text: str, ways: Sequence[Way], compared: Compared, found: Comparison, rules: tuple[str, ...]
+) -> str:
+    """The part at fault: what the neighbours that differ do not share; of the parts that all but the
+    denotation share the one without which nothing differs."""
+    named = _suspected(found)
+    if named and "the rules" not in named:
+        return " or ".join(named)
+    single = [r for r in rules if r != "paper"]
+    if single:
+        return " or ".join(f"the derived rule {r.removeprefix('all-')}" for r in single)
+    if _agree(compared, text, ways, workspaces=False):
+        return "workspaces"
+    for what, other in _without(text):
+        if _agree(compared, other, ways):
+            return what
+    return "the rules"
+
+
+def _suspected(found: Comparison) -> list[str]:
+    """The parts that a fault can be in by who is on which side."""
+    for kind, *sides in sorted(found.faults, key=str):
+        groups = sides[0] if kind in ("value", "error") else ()
+        if not groups:
+            wrong = {side for side in sides if side in found.engines}
+            wrong = {sides[-1]} if kind in ("stores", "has entries in", "steps") else wrong
+            groups = [tuple(e for e in found.engines if e not in wrong), tuple(wrong)]
+        return suspects([tuple(e.split()[0] for e in group) for group in groups if group])
+    return []
+
+
+def _without(text: str) -> Iterator[tuple[str, str]]:
+    """A text without one thing, and what that is: a level that is not among the simplest, a shape operator,
+    an operator that is no sum."""
+    names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
+    for name in sorted(names, key=lambda n: n == "SparseList"):
+        one = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")
+        others = ("SparseList(", "Dense(") if name != "SparseList" else ("SparseByteMap(", "Dense(")
+        for other in others:
+            yield f"the level {name}", one.sub(other, text)
+    for name in dict.fromkeys(m[1] for m in _CALLED.finditer(text)):
+        kind = "the shape operator" if name in OPERATORS else "the operator table:"
+        yield f"{kind} {name}", re.sub(rf"\b{name}\(", "+(", text)
+    for sign in dict.fromkeys(m[1] for m in _SIGN.finditer(text)):
+        new = " += " if sign.endswith("=") and sign not in ("<=", ">=", "!=", "==") else " + "
+        yield f"the operator table: {sign}", text.replace(f" {sign} ", new)
 
 
 def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
@@ -59,3 +142,120 @@ def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
             checked = compared(text, ways=(replace(way, checked=True, threads=1),))
             return checked.differences[0] if checked.differences else ""
     return ""
+
+
+# ------------------------------------------------------------------------------------------ steps
+
+
+class _Log(ExecutingHost):
+    """Keeps what is written: place, value, the statement and the step that did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[tuple[str, int, Any]] = []
+        self.statements: list[str] = []
+        self.by: list[str] = []
+        self.number = 0
+
+    def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
+        super().store(buffer, index, value)
+        at = self.evaluate(index)
+        self.writes.append((buffer.name, at, self.arrays[buffer][at].item()))
+        self.statements.append(f"{buffer.name}[{plain(index)}] = {plain(value)}")
+
+    @property
+    def final(self) -> dict[tuple[str, int], Any]:
+        """What is last written to each place."""
+        return {(name, at): value for name, at, value in self.writes}
+
+    def rule(self, applied: Applied) -> None:
+        self.number += applied.kind == Kind.STEP
+        new = len(self.writes) - len(self.by)
+        self.by += [f"step {self.number}, {applied.name},"] * new
+
+
+class _Parting(Observer):
+    """Looks for the first kernel, and the first write of it, at which semantics part: `part` and `step`
+    say what was found."""
+
+    part = step = ""
+
+    def kernel(self, event: KernelEvent) -> None:
+        if self.step or self.part:
+            return
+        self.part = _pass_at_fault(event)
+        log, other, low = _Log(), _Log(), _Log()
+        made = event.run("interpret", log.rule, log)
+        event.run("residual", None, other)
+        pairs = enumerate(zip_longest(log.writes, other.writes))
+        at = next(
+            (k for k, (a, b) in pairs if not (a and b and a[:2] == b[:2] and _equal(a[2], b[2]))),
+            None,
+        )
+        if at is None:
+            event.run_lowered(low)
+            if not self.part and low.final != other.final:
+                self.part = "a pass over the residual"
+            at = _last_of(event, made, log)
+        if at is None:
+            return
+        said = [f"{n}[{k}] = {v!r}" for n, k, v in log.writes[at : at + 1]] or ["nothing"]
+        rule = [*log.by[at : at + 1], f"step {log.number}, the last,"][0]
+        statement = [*other.statements[at : at + 1], "nothing"][0]
+        line = event.source.span.line if event.source.span else 1
+        self.step = f"kernel at line {line}: {rule} writes {said[0]}; the residual: {statement}"
+
+
+def _last_of(event: KernelEvent, made: Any, log: _Log) -> int | None:
+    """The first write that is the last to a place where the denotation or native code has another."""
+    last = {write[:2]: k for k, write in enumerate(log.writes)}
+    for expected in (_denoted(event, made), event.run("native")):
+        found = []
+        for (bound, _, memory), (_, _, right) in zip(made, expected, strict=True):
+            for buffer, *both in zip(bound.buffers, memory.arrays, right.arrays, strict=False):
+                values = enumerate(zip(*(array.tolist() for array in both), strict=False))
+                found += [
+                    last.get((buffer.name, k), -1) for k, (x, y) in values if not _equal(x, y)
+                ]
+        if max(found, default=-1) >= 0:
+            return min(k for k in found if k >= 0)
+    return None
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a == b or (a != a and b != b) or (isinstance(a, float) and same(a, b, 1e-9))
+
+
+def _denoted(event: KernelEvent, made: Any) -> Any:
+    assert event.meaning is not None
+    node, bound, functions = event.meaning()
+    found = denote(node.program, bound, functions)
+    return [
+        (own, argument, memory_of(found[own.name], argument) if own.name in found else memory)
+        for own, argument, memory in made
+    ]
+
+
+def _pass_at_fault(event: KernelEvent) -> str:
+    """The pass of normalisation after which the denotation gives another result, if there is one."""
+    assert event.meaning is not None
+    node, bound, functions = event.meaning()
+    spaces = {n: Tensor(level, *(0,) * level.order) for n, level in event.workspaces.items()}
+    right = denote(node.program, bound, functions)
+    for name, program in event.passes:
+        try:
+            found = denote(program, bound | spaces, functions)
+        except FinchError:
+            return ""
+        if not all(same(np.asarray(found[n]), np.asarray(right[n]), 1e-9) for n in right):
+            return f"normalisation: {name}"
+    return ""
+
+
+def _parting(task: tuple[str, Sequence[Way]], tell: Callable[[str], None]) -> tuple[str, str]:
+    text, ways = task
+    way = next((w for w in ways if w.engine != "denote"), Way())
+    found = _Parting()
+    with suppress(Exception):  # what differs may be that it breaks
+        replace(way, engine="interpret", checked=False, threads=1).session((), found).run(text)
+    return found.part, found.step

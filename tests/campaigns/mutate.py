@@ -1,6 +1,7 @@
 """What do the tests catch? Faults are planted, one at a time, in a copy of the checkout, and a command is
 run there: `python -m tests.campaigns.mutate [--with quick|test|programs|fuzz|COMMAND] [--layer L]
-[--only NAME] [--jobs N] [--seconds S] [--out FILE] [--summary FILE...]`.
+[--only NAME] [--jobs N] [--seconds S] [--out FILE] [--summary FILE...]`; with `--blame` it is asked
+whether each is reduced and its layer named.
 
 The faults are data (`faults.toml`). A command that fails has caught its fault, as has one that dies or
 says nothing for S seconds: a table says so, and which test was first. `--out FILE` keeps it as FILE.json
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import itertools
 import json
 import os
 import re
@@ -25,6 +27,7 @@ import time
 import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -176,6 +179,95 @@ def first_test(text: str) -> str:
     return found.strip().removeprefix("tests/")
 
 
+#: what `blame` is to say of a fault of a layer whose programs differ
+NAMED = {
+    **{
+        "base rules": "the rules",
+        "derived rules": "the derived rule",
+        "laws": "the operator table",
+    },
+    **{"levels": "the level", "shapes": "the shape operator", "workspaces": "workspaces"},
+    **{"hosts": "the executing host|staging", "passes": "a pass over the residual"},
+    **{"native": "native code", "normalisation": "normalisation"},
+}
+
+
+@dataclass(frozen=True)
+class Blamed:
+    """A fault that was looked for: in which program or by which seed it was `found` ("" if it was not),
+    how many `lines` are left of that, what the report says, and whether that names the layer."""
+
+    name: str
+    layer: str
+    found: str = ""
+    lines: int = 0
+    says: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        named = NAMED.get(self.layer, "(?!)")
+        return re.search(rf"^look at .*({named})", self.says, re.MULTILINE) is not None
+
+    def __str__(self) -> str:
+        part = re.search(r"^look at (.*)$", self.says, re.MULTILINE)
+        mark = "" if self.is_named else " (**wrong**)" if part else ""
+        said = f"{part[1] if part else ''}{mark}"
+        return f"| {self.layer} | {self.name} | {self.found or '**no**'} | {self.lines} | {said} |"
+
+
+def blamed(fault: Fault, seconds: float, checkout: Path) -> Blamed:
+    """Look in a copy with the fault for a program that shows it, and have that reduced and blamed."""
+    with tempfile.TemporaryDirectory(prefix="finch-fault-") as folder:
+        copy = copied(checkout, Path(folder))
+        plant(fault, copy)
+        words = [sys.executable, "-m", "tests.campaigns.mutate", "--hunt", fault.file]
+        given = {**os.environ, "PYTHONPATH": str(copy), "FINCH_CACHE_DIR": ""}
+        command = [*words, "--seconds", str(seconds)]
+        done = subprocess.run(command, cwd=copy, env=given, capture_output=True, text=True)
+        found = done.stdout.splitlines()[-1:] or ["{}"]
+        return Blamed(fault.name, fault.layer, **json.loads(found[0]))
+
+
+def tell_blamed(rows: Iterable[Blamed]) -> int:
+    """Print a table of them, each when it is known; whether at most one in ten is not as it should be."""
+    print("| layer | fault | found in | lines | blamed |\n|---|---|---|---|---|")
+    good = []
+    for row in rows:
+        print(row, flush=True)
+        good.append(row.is_named and row.lines <= 12)
+    print(f"\n{sum(good)} of {len(good)} in at most 12 lines, their layer named")
+    return int(sum(good) < 0.9 * len(good))
+
+
+def hunt(file: str, seconds: float) -> dict[str, Any]:
+    """The first program that differs, as Blamed has it: those of `tests/programs`, the ones first that have
+    more words of the name of the file that the fault is in, then generated ones."""
+    from finchlang.source import FinchError
+    from finchlang.testing.apart import Comparer
+    from finchlang.testing.compare import ways_of
+    from finchlang.testing.fuzz import small_text
+    from finchlang.testing.scripts import generate
+
+    words = re.findall(r"[a-z]{4,}", Path(file).stem + Path(file).parent.stem)
+    files = sorted((CHECKOUT / "tests" / "programs").rglob("*.finch"))
+    texts = {path.name: path.read_text("utf-8") for path in files}
+    order = sorted(texts, key=lambda n: -sum(w in (n + texts[n]).lower() for w in words))
+    programs = itertools.chain(
+        ((n, texts[n]) for n in order),
+        ((f"seed {seed}", generate(seed)) for seed in itertools.count()),
+    )
+    end = time.monotonic() + seconds
+    with Comparer(30, is_quick=True) as apart:
+        for name, text in programs:
+            if time.monotonic() > end:
+                return {}
+            with suppress(FinchError):
+                if not re.search("^# engines", text, re.M) and not apart.compare(text).agrees:
+                    small, why = small_text(text, ways_of(), 60)
+                    return {"found": name, "lines": len(small.splitlines()), "says": str(why)}
+    return {}
+
+
 def table(outcomes: Sequence[Outcome], command: str) -> str:
     """The outcomes for people, as Markdown."""
     caught = sum(outcome.caught for outcome in outcomes)
@@ -239,9 +331,16 @@ def main() -> int:
     parser.add_argument(
         "--summary", nargs="+", type=Path, help="tables as JSON, to sum up by layer"
     )
+    parser.add_argument("--blame", action="store_true", help="have them found, reduced and named")
+    parser.add_argument(
+        "--hunt", metavar="FILE", help="look for a program that a fault of FILE breaks"
+    )
     given = parser.parse_args()
     if given.summary:
         print(summary({path.stem: kept(path) for path in given.summary}), end="")
+        return 0
+    if given.hunt:
+        print(json.dumps(hunt(given.hunt, given.seconds)))
         return 0
     seconds = given.seconds or LONG.get(given.command, SILENT)
     chosen = [
@@ -255,6 +354,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         sound = copied(CHECKOUT, Path(folder))
         compileall.compile_dir(sound / "finchlang", quiet=2)  # once for all of them
+        if given.blame:
+            return tell_blamed(pool.map(lambda fault: blamed(fault, seconds, sound), chosen))
         runs = [pool.submit(tried, fault, given.command, seconds, sound) for fault in left]
         for run in as_completed(runs):
             outcome = run.result()
