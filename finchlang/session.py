@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 from finchlang.denote.denotation import denote
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.interface import Host
+from finchlang.host.passes.pipeline import Pass, transform
 from finchlang.host.residual import ResidualHost
-from finchlang.native.jit import assembly_text, llvm_text, lower
+from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.operation import Laws
 from finchlang.rules.engine import Applied, Rule, Tracer
 from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
@@ -45,7 +46,7 @@ from finchlang.script.paths import read_script
 from finchlang.script.python_functions import from_callable
 from finchlang.script.views import Template
 from finchlang.source import FinchError, Note, Span
-from finchlang.syntax import Function, KernelNode, Node, Yield
+from finchlang.syntax import Annotated, Function, KernelNode, Node, Yield
 from finchlang.tensors.level import Level
 from finchlang.text.recovery import parse_whole
 from finchlang.walk import walk
@@ -146,9 +147,9 @@ class KernelEvent:
         written = (bound for bound in self.compiled.bounds if bound.written)
         return [(bound, *both) for bound, both in zip(written, made, strict=True)]
 
-    def run_lowered(self, host: ExecutingHost) -> None:
-        """Run on a host what native code is made of, on copies of the same."""
-        self.compiled.run_on(host, lower(self.residual)[0], *self._given)
+    def run_changed(self, host: ExecutingHost, change: Pass) -> None:
+        """Run on a host what a pass makes of the residual, on copies of the same."""
+        self.compiled.run_on(host, transform(self.residual, [change]), *self._given)
 
     def llvm(self) -> str:
         """The optimised LLVM IR."""
@@ -400,7 +401,8 @@ class Session:
         node, bound, functions = self._meaning(site, arguments, formats, environment)
         named = dict(zip(site.variables, arguments, strict=True))
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        if any(function.laws != Laws() for function in functions):
+        is_annotated = isinstance(node.program, Annotated)  # which a kernel may be refused for
+        if is_annotated or any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
         for variable in (variable for found in yields for variable in found.names):

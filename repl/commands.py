@@ -262,10 +262,10 @@ def _cases(
             if first is None or len(case.text) < len(first[0].text):
                 first = case, own, found
         elif found.errors:
-            error = found.errors[found.engines[-1]]
-            counts[error.kind] += 1
-            if error.kind in ("access order", "type", "resource"):  # not by the sizes drawn
-                lines.append(f"{case.what}: {error.kind} error: {error.message}")
+            wrong = found.errors[found.engines[-1]]
+            counts[wrong.kind] += 1
+            if wrong.kind in ("access order", "type", "resource"):  # not by the sizes drawn
+                lines.append(f"{case.what}: {wrong.kind} error: {wrong.message}")
         else:
             counts["agree"] += 1
     if options.json:

@@ -51,6 +51,8 @@ class Level:
     has_all_positions: ClassVar[bool] = False
     #: whether a coordinate of its first mode and one of its last mean the same exchanged
     is_symmetric: ClassVar[bool] = False
+    #: whether its two modes are of one size
+    is_square: ClassVar[bool] = False
     #: whether a fiber can hold entries at any coordinates
     holds_any: ClassVar[bool] = True
     #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)

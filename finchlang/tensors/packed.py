@@ -36,6 +36,7 @@ class Packed(Level):
     lvl: Level
 
     has_all_positions: ClassVar[bool] = True
+    is_square: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True

@@ -16,6 +16,7 @@ from finchlang.denote.denotation import denote
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.ir import Buffer, Expr
 from finchlang.host.looking import plain
+from finchlang.host.passes.pipeline import PASSES
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import OPTIONAL
 from finchlang.run.arguments import memory_of
@@ -24,6 +25,7 @@ from finchlang.source import FinchError
 from finchlang.tensors.tensor import Tensor
 from finchlang.testing.apart import DONE, Apart
 from finchlang.testing.compare import Comparison, Way, compare, suspects
+from finchlang.testing.grammar import LEVELS
 from finchlang.testing.shapes import OPERATORS
 from finchlang.testing.stored import same
 
@@ -100,39 +102,51 @@ def _part(
         return " or ".join(f"the derived rule {r.removeprefix('all-')}" for r in single)
     if _agree(compared, text, ways, workspaces=False):
         return "workspaces"
-    for what, other in _without(text):
+    for what, other, like in _without(text):
         if _agree(compared, other, ways):
-            return what
+            return "the rules" if any(_show(compared, t, ways, found) for t in like) else what
     return "the rules"
+
+
+def _show(compared: Compared, text: str, ways: Sequence[Way], found: Comparison) -> bool:
+    with suppress(FinchError):
+        return compared(text, ways=ways).shows(found)
+    return False
 
 
 def _suspected(found: Comparison) -> list[str]:
     """The parts that a fault can be in by who is on which side."""
-    for kind, *sides in sorted(found.faults, key=str):
-        groups = sides[0] if kind in ("value", "error") else ()
-        if not groups:
-            wrong = {side for side in sides if side in found.engines}
-            wrong = {sides[-1]} if kind in ("stores", "has entries in", "steps") else wrong
-            groups = [tuple(e for e in found.engines if e not in wrong), tuple(wrong)]
-        return suspects([tuple(e.split()[0] for e in group) for group in groups if group])
-    return []
+    faults = sorted(
+        found.faults, key=lambda fault: (fault[0] not in ("value", "error"), str(fault))
+    )
+    if any(kind == "breaks" and place.startswith("normalize/") for kind, *_, place in faults):
+        return ["normalisation"]
+    kind, *sides = faults[0]
+    if kind == "against":
+        return []
+    if kind in ("value", "error"):
+        groups = sides[0]
+    else:  # of two neighbours the one that is nearer to the machine
+        wrong = {f[1] for f in faults if len(f) > 1 and f[1] in found.engines}
+        wrong = {sides[1]} if kind in ("stores", "has entries in", "steps") else wrong
+        groups = [[e for e in found.engines if e not in wrong], [*wrong]]
+    return suspects([tuple(e.split()[0] for e in group) for group in groups if group])
 
 
-def _without(text: str) -> Iterator[tuple[str, str]]:
-    """A text without one thing, and what that is: a level that is not among the simplest, a shape operator,
-    an operator that is no sum."""
+def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """A text without one thing, and what that is: a level, a shape operator, an operator that is no sum;
+    and texts with others of its kind."""
     names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
     for name in sorted(names, key=lambda n: n == "SparseList"):
-        one = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")
-        others = ("SparseList(", "Dense(") if name != "SparseList" else ("SparseByteMap(", "Dense(")
-        for other in others:
-            yield f"the level {name}", one.sub(other, text)
+        level = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")
+        others = [level.sub(f"{other}(", text) for other in LEVELS if other != name]
+        yield f"the level {name}", level.sub("Dense(", text), others[1:]
     for name in dict.fromkeys(m[1] for m in _CALLED.finditer(text)):
         kind = "the shape operator" if name in OPERATORS else "the operator table:"
-        yield f"{kind} {name}", re.sub(rf"\b{name}\(", "+(", text)
+        yield f"{kind} {name}", re.sub(rf"\b{name}\(", "+(", text), []
     for sign in dict.fromkeys(m[1] for m in _SIGN.finditer(text)):
         new = " += " if sign.endswith("=") and sign not in ("<=", ">=", "!=", "==") else " + "
-        yield f"the operator table: {sign}", text.replace(f" {sign} ", new)
+        yield f"the operator table: {sign}", text.replace(f" {sign} ", new), []
 
 
 def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
@@ -184,7 +198,7 @@ class _Parting(Observer):
         if self.step or self.part:
             return
         self.part = _pass_at_fault(event)
-        log, other, low = _Log(), _Log(), _Log()
+        log, other = _Log(), _Log()
         made = event.run("interpret", log.rule, log)
         event.run("residual", None, other)
         pairs = enumerate(zip_longest(log.writes, other.writes))
@@ -193,9 +207,10 @@ class _Parting(Observer):
             None,
         )
         if at is None:
-            event.run_lowered(low)
-            if not self.part and low.final != other.final:
-                self.part = "a pass over the residual"
+            for change in () if self.part else PASSES:
+                event.run_changed(low := _Log(), change)
+                if not self.part and low.final != other.final:
+                    self.part = f"a pass over the residual: {change.__name__}"
             at = _last_of(event, made, log)
         if at is None:
             return

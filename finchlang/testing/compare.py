@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError, Note
+from finchlang.tensors.formats import LEVELS
 from finchlang.testing.data import plain, reference
 from finchlang.testing.stored import as_array, same, stored_differences
 
@@ -21,8 +23,8 @@ from finchlang.testing.stored import as_array, same, stored_differences
 SEMANTICS = ("denote", "interpret", "residual", "native")
 #: what a script that ends with an error leaves
 ERROR = "the error"
-#: levels that have no place for some entries, or are square
-PARTIAL = ("Pinpoint", "Interval", "UpperTriangular", "LowerTriangular", "Symmetric")
+#: how errors of levels begin that are square
+SQUARE = tuple(f"{name} is square," for name, level in LEVELS.items() if level.is_square)
 #: the parts of the system, and the semantics that rest on each
 PARTS = {
     "the denotation": ("denote",),
@@ -138,7 +140,7 @@ def compare(
         for at_once in _run(found, label, way, text, file, args):
             if not _all_same(found.results[label], at_once, tolerance):
                 found.differ(f"{label}: threads differ", "threads", label)
-    _allow(found, text)
+    _allow(found)
     names = sorted(set().union(*found.results.values()))
     if len(_agreeing(ERROR, found.results, tolerance)) > 1:
         names = [ERROR]  # after which nothing else can be the same
@@ -197,7 +199,8 @@ def _run(
             found.errors[label] = error
         except Exception as error:  # a Bug, or whatever else breaks
             values = {ERROR: f"{type(error).__name__}: {error}"}
-            place = traceback.extract_tb(error.__traceback__)[-1].name
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(frame.filename).parent.name}/{frame.name}"
             line = f"{label} breaks: {type(error).__name__}: {error}"
             found.differ(line, "breaks", label, type(error).__name__, place)
         return values, session, observer.taken
@@ -215,10 +218,10 @@ def _all_same(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> b
     return one.keys() == other.keys() and all(same(one[n], other[n], tolerance) for n in one)
 
 
-def _allow(found: Comparison, text: str) -> None:
-    """The denotation knows no formats. Where all others say that one is written out of order, or, of
-    one that has no place for some entries, that an index is out of range, it agrees; what an index of a
-    wrong size is called depends on when it is noticed; and it may have no memory for dense arrays."""
+def _allow(found: Comparison) -> None:
+    """The denotation knows no formats. Where all others say that one is written out of order, or that one
+    which is square cannot have such sizes, it agrees; what an index of a wrong size is called depends on
+    when it is noticed; and it may have no memory for dense arrays."""
     rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
     kinds = {error.kind if error else None for error in rest}
     others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
@@ -232,8 +235,8 @@ def _allow(found: Comparison, text: str) -> None:
             continue
         if others == "access order":
             found.allowed["a format that is not written in this order"] += 1
-        elif others == "dimension" and own is None and any(level in text for level in PARTIAL):
-            found.allowed["a format that has no place for an entry"] += 1
+        elif own is None and all(e and e.message.startswith(SQUARE) for e in rest):
+            found.allowed["a format that is square"] += 1
         elif own in late and others in late:
             found.allowed["a wrong size, noticed early or late"] += 1
         else:

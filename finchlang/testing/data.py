@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.session import Session
-from finchlang.source import FinchError, Span
+from finchlang.source import FinchError
 from finchlang.syntax import Access, Assign, Extent, Let, Literal, Macro, Node, Variable
 from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -51,11 +51,14 @@ class Data:
         self.text, self.script = text, parse_script(text, name)
         self.tensors: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
-        self.spans: dict[str, Span] = {}
-        session, others = Session("check", "all", lambda _: None, args), set[str]()
+        self.spans: dict[str, Any] = {}
+        session = Session("check", "all", lambda _: None, args)
         for statement in self.script.statements:
+            others = {n for n in session.names() if isinstance(session[n], TENSORS)}
             session.execute(statement)
-            target = statement.targets[0] if isinstance(statement, Let) else None
+            if not isinstance(statement, Let):
+                continue
+            target: Any = statement.targets[0]
             if isinstance(target, Variable) and not statement.op and len(statement.targets) == 1:
                 used = {n.name for n in walk(statement.value) if isinstance(n, Variable)}
                 value = session[target.name]
@@ -63,7 +66,6 @@ class Data:
                     self.tensors[target.name], self.spans[target.name] = value, statement.span
                 elif isinstance(value, (bool, int, float)):
                     self.numbers[target.name] = value
-            others |= {n for n in session.names() if isinstance(session[n], TENSORS)}
 
     def formats(self) -> Iterator[Case]:
         """The script with one tensor in another format, for each level in place of each of its own."""
@@ -80,7 +82,7 @@ class Data:
         while any(prod(sizes[n] for n in shape) > PLACES for shape in shapes):
             largest = max(sizes.values())
             sizes = {n: size // 2 if size == largest else size for n, size in sizes.items()}
-        edits, said = [], []
+        edits, said = list[tuple[Any, str]](), []
         for name, value in self.tensors.items():
             shape = tuple(sizes[n] for n in value.shape)
             fit = [*_formats(value)] if is_any and draw.chance(0.5) else []
@@ -183,7 +185,7 @@ class _Draw:
         order = old.permutation if isinstance(old, SwizzledTensor) else ()
         level = _level(old.body if order else old)
         shape = tuple(shape[p - 1] for p in order) or shape
-        own = "" if isinstance(old, np.ndarray) and prod(shape) else str(level)
+        own = "" if isinstance(old, np.ndarray) and 0 not in shape else str(level)
         for _ in range(20):
             mask = self.mask(shape)
             made = self.literal(level, format or own, mask)

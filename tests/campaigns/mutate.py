@@ -215,12 +215,13 @@ class Blamed:
         return f"| {self.layer} | {self.name} | {self.found or '**no**'} | {self.lines} | {said} |"
 
 
-def blamed(fault: Fault, seconds: float, checkout: Path) -> Blamed:
-    """Look in a copy with the fault for a program that shows it, and have that reduced and blamed."""
+def blamed(fault: Fault, seconds: float, checkout: Path, test: str = "") -> Blamed:
+    """Look in a copy with the fault for a program that shows it, first the one of a test that is known to
+    catch it, and have that reduced and blamed."""
     with tempfile.TemporaryDirectory(prefix="finch-fault-") as folder:
         copy = copied(checkout, Path(folder))
         plant(fault, copy)
-        words = [sys.executable, "-m", "tests.campaigns.mutate", "--hunt", fault.file]
+        words = [sys.executable, "-m", "tests.campaigns.mutate", "--hunt", f"{fault.file} {test}"]
         given = {**os.environ, "PYTHONPATH": str(copy), "FINCH_CACHE_DIR": ""}
         command = [*words, "--seconds", str(seconds)]
         done = subprocess.run(command, cwd=copy, env=given, capture_output=True, text=True)
@@ -239,25 +240,29 @@ def tell_blamed(rows: Iterable[Blamed]) -> int:
     return int(sum(good) < 0.9 * len(good))
 
 
-def hunt(file: str, seconds: float) -> dict[str, Any]:
-    """The first program that differs, as Blamed has it: those of `tests/programs`, the ones first that have
-    more words of the name of the file that the fault is in, then generated ones."""
+def hunt(given: str, seconds: float) -> dict[str, Any]:
+    """The first program that differs, as Blamed has it: those of `tests/programs`, then generated ones.
+    `given` is the file that a fault is in, of which those that have more words come first, and the test
+    that catches it, if that is known, of which the program comes before them."""
     from finchlang.source import FinchError
     from finchlang.testing.apart import Comparer
     from finchlang.testing.compare import ways_of
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.scripts import generate
 
+    file, _, test = given.partition(" ")
     words = re.findall(r"[a-z]{4,}", Path(file).stem + Path(file).parent.stem)
     files = sorted((CHECKOUT / "tests" / "programs").rglob("*.finch"))
     texts = {path.name: path.read_text("utf-8") for path in files}
+    known_to = re.findall(r"\w+", test)
     order = sorted(texts, key=lambda n: -sum(w in (n + texts[n]).lower() for w in words))
+    order.sort(key=lambda n: n.partition(".")[0] not in known_to)
     programs = itertools.chain(
         ((n, texts[n]) for n in order),
         ((f"seed {seed}", generate(seed)) for seed in itertools.count()),
     )
     end = time.monotonic() + seconds
-    with Comparer(30, is_quick=True) as apart:
+    with Comparer(120, is_quick=True) as apart:
         for name, text in programs:
             if time.monotonic() > end:
                 return {}
@@ -355,7 +360,12 @@ def main() -> int:
         sound = copied(CHECKOUT, Path(folder))
         compileall.compile_dir(sound / "finchlang", quiet=2)  # once for all of them
         if given.blame:
-            return tell_blamed(pool.map(lambda fault: blamed(fault, seconds, sound), chosen))
+            tests = {name: outcome.test for name, outcome in found.items()}
+            rows = (
+                pool.submit(blamed, fault, seconds, sound, tests.get(fault.name, ""))
+                for fault in chosen
+            )
+            return tell_blamed(row.result() for row in [*rows])
         runs = [pool.submit(tried, fault, given.command, seconds, sound) for fault in left]
         for run in as_completed(runs):
             outcome = run.result()

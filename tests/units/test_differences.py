@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from finchlang import normalize
 from finchlang.algebra import OPERATORS, law
 from finchlang.denote import operators as denoted
 from finchlang.host import evaluate
@@ -23,14 +25,18 @@ from finchlang.host.residual import ResidualHost
 from finchlang.native import emit_ops, jit
 from finchlang.operations import arithmetic
 from finchlang.repl.__main__ import main
-from finchlang.rules import simplify
+from finchlang.rules import simplify, table
+from finchlang.rules.engine import Rule
 from finchlang.run import kernel
 from finchlang.source import Bug, FinchError
+from finchlang.syntax import Node, Variable
 from finchlang.testing.apart import DIED, DONE, HUNG, Apart, Comparer
+from finchlang.testing.blame import blame
 from finchlang.testing.compare import compare, suspects, ways_of
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import way_of
 from finchlang.testing.stored import same
+from finchlang.walk import map_children
 
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
@@ -258,3 +264,60 @@ def test_what_no_dense_array_can_hold_is_compared_by_entries(value: str, is_same
     one, other = compare(text.format("i + j")), compare(text.format(value))
     assert one.agrees and one.allowed["a tensor that is too large to be dense"] == 1
     assert same(one.results["native"]["A"], other.results["native"]["A"], 1e-9) is is_same
+
+
+# ------------------------------------------------------------------------------------ what is to blame
+
+
+BLAMED: dict[str, tuple[Callable[[Patch], None], str, str]] = {
+    "max is min natively": (_max_is_min_natively, "native code", r"Assign, writes \w+\["),
+    "max is min where it is executed": (
+        _max_is_min_where_it_is_executed,
+        "the executing host",
+        r"Assign, writes \w+\[",
+    ),
+    "nothing is sorted when staged": (_nothing_is_sorted_when_staged, "staging", "the residual: "),
+}
+
+
+@pytest.mark.parametrize("name", BLAMED)
+def test_the_part_and_the_first_step_are_named(
+    name: str, monkeypatch: Patch, forgetful: None
+) -> None:
+    plant, part, step = BLAMED[name]
+    plant(monkeypatch)
+    found = blame(PROGRAM, ways_of())
+    assert found.part == part
+    assert re.search(rf"^kernel at line 7: step \d+, .*{step}", found.step), found
+
+
+def test_a_pass_is_named(monkeypatch: Patch, forgetful: None) -> None:
+    def swapped(node: Node) -> Node:
+        return Variable("min") if node == Variable("max") else map_children(swapped, node)
+
+    (name, first), *others = normalize.PASSES
+    passes = ((name, lambda program, context: swapped(first(program, context))), *others)
+    monkeypatch.setattr(normalize, "PASSES", passes)
+    assert blame(PROGRAM, ways_of()).part == f"normalisation: {name}"
+
+
+def test_a_derived_rule_is_named(monkeypatch: Patch, forgetful: None) -> None:
+    """Whichever it is that reads two lists: it does so twice."""
+    text = "".join(f"{n} = Tensor(SparseList(Element(0)), [0, 2, 0, 3])\n" for n in "AB")
+    text += "s = Scalar(0)\n@finch for i = _; s[] += A[i] + B[i] end"
+
+    def broken(rule: Rule) -> Rule:
+        def twice(*args: Any) -> Any:
+            return rule.apply(*args) and rule.apply(*args)
+
+        return Rule(rule.name, twice, rule.is_derived, rule.steps)
+
+    for name in sorted(rule.name for rule in table.RULES if rule.is_derived):
+        rules = tuple(broken(r) if r.name == name else r for r in table.RULES)
+        with monkeypatch.context() as patch:
+            patch.setattr(table, "RULES", rules)
+            if not compare(text, ways=ways_of(("denote", "interpret"))).agrees:
+                found = blame(text, ways_of(("denote", "interpret", "residual")))
+                assert found.part == f"the derived rule {name}" and f"all-{name}" in found.rules
+                return
+    raise AssertionError("no derived rule is applied")
