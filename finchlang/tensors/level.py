@@ -49,10 +49,9 @@ class Level:
     has_gaps: ClassVar[bool] = True
     #: whether the child has a position for every coordinate, so that sizes multiply
     has_all_positions: ClassVar[bool] = False
-    #: whether a coordinate of its first mode and one of its last mean the same exchanged
-    is_symmetric: ClassVar[bool] = False
-    #: whether its two modes are of one size
+    #: whether modes have one size, and whether coordinates of its first and last mean the same exchanged
     is_square: ClassVar[bool] = False
+    is_symmetric: ClassVar[bool] = False
     #: whether a fiber can hold entries at any coordinates
     holds_any: ClassVar[bool] = True
     #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
@@ -66,9 +65,8 @@ class Level:
     #: arrays of which entries are read that were never written, whatever they hold
     anything: ClassVar[frozenset[str]] = frozenset()
     is_leaf: ClassVar[bool] = False
-    #: whether reading a leaf gives structure (a looplet), which loops around should know of
+    #: whether reading a leaf gives structure, and reducing into it may end the loops around
     is_structured: ClassVar[bool] = False
-    #: whether loops that reduce into a leaf end once its value can no longer change
     is_short_circuit: ClassVar[bool] = False
     #: whether frozen fibers of this level can be compared and moved: `equal`, `move`, `truncate`
     is_comparable: ClassVar[bool] = False
