@@ -1,30 +1,33 @@
-"""The compile cache, compiled kernels on disk: a kernel that was compiled before is ready without being
-normalised and staged, and does the same; whatever determines a kernel tells it from another."""
+"""What is kept on disk between runs: a kernel that was compiled before is ready without being normalised
+and staged again, and does the same; whatever determines it tells it from others; and what others may
+have written, or what is damaged, is not believed."""
 
 from __future__ import annotations
 
 import gc
 import json
+import os
+import pickle
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
-import scipy.sparse
+import scipy.sparse as sp
 
+from finchlang import FinchError, Session
 from finchlang.disk_cache import DiskCache, _seal
-from finchlang.host.ir import Residual, Var
+from finchlang.host.ir import Var
 from finchlang.host.residual import no_collection
 from finchlang.native import cache as cache_module
 from finchlang.native import jit
-from finchlang.native.link import joined
 from finchlang.run import kernel as kernel_module
 from finchlang.run.compile_cache import cache_key
-from finchlang.run.kernel import Kernel
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.source import FinchError
+from finchlang.session import KernelEvent, Observer
 from finchlang.syntax import Literal, Value, Variable
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel, parse_script
@@ -32,257 +35,289 @@ from finchlang.types import Float32, Int64
 
 pytestmark = pytest.mark.optimised
 
-PROGRAMS = sorted((Path(__file__).parents[1] / "programs").rglob("*.finch"))
-SPMV = """
-@finch begin
-    y .= 0
-    for j = _, i = _
-        y[i] += A[i, j] * x[j]
-    end
-end
-"""
-#: what stands before the text of an entry
-HEAD = len(_seal("", b""))
-GATHER = "@finch for i = _; y[i] = x[I[i]] end"
-
-
-class Work:
-    """What was done to make kernels ready."""
-
-    def __init__(self) -> None:
-        self.done: set[str] = set()
-
-    def take(self) -> set[str]:
-        done, self.done = self.done, set()
-        return done
-
-
-ANEW = {"normalised", "staged", "compiled"}
+ROOT = Path(__file__).parents[2]
+SPMV = "@finch begin\ny .= 0\nfor j = _, i = _; y[i] += A[i, j] * x[j]; end\nend"
+HEAD = len(_seal("", b""))  # what stands before the text of an entry
+ANEW = {"normalize", "ResidualHost", "object_code"}
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Work:
-    """Kernels are kept in a directory of their own, and compiled without LLVM's passes."""
+def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], set[str]]:
+    """What was done to make kernels ready since it was asked last; they are kept in a new folder."""
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))
-    work = Work()
+    done: set[str] = set()
 
-    def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def told(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
         def call(*args: Any) -> Any:
-            work.done.add(name)
+            done.add(name)
             return function(*args)
 
-        return call
+        monkeypatch.setattr(module, name, call)
 
-    def object_code(residual: Residual, cache: Any) -> bytes:
-        machine = jit.target_machine(0)
-        modules = map(llvm.parse_assembly, jit.emit(residual))
-        return joined(map(machine.emit_object, modules))
+    told(kernel_module, "normalize")
+    told(kernel_module, "ResidualHost")
+    told(jit, "object_code")
 
-    monkeypatch.setattr(kernel_module, "normalize", told("normalised", kernel_module.normalize))
-    monkeypatch.setattr(kernel_module, "ResidualHost", told("staged", kernel_module.ResidualHost))
-    monkeypatch.setattr(jit, "object_code", told("compiled", object_code))
-    return work
+    def take() -> set[str]:
+        found = set(done)
+        done.clear()
+        return found
 
-
-def files(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "cache").iterdir())
+    return take
 
 
-def spmv(text: str = SPMV, dtype: Any = float) -> np.ndarray:
-    session = Session()
-    session["A"] = scipy.sparse.csc_array(np.array([[1, 0, 2], [0, 0, 3]], dtype))
+def spmv(text: str = SPMV, dtype: Any = float, **settings: Any) -> np.ndarray:
+    session = Session(**settings)
+    session["A"] = sp.csc_array(np.array([[1, 0, 2], [0, 0, 3]], dtype))
     session["x"], session["y"] = np.array([1, 2, 3], dtype), np.zeros(2, dtype)
     session.run(text)
     return session["y"].tolist()
 
 
-def test_the_second_time_nothing_is_normalised_staged_or_compiled(work: Work) -> None:
-    assert spmv() == [7, 9] and work.take() == ANEW
-    assert spmv() == [7, 9] and work.take() == set()
+def entries(folder: Path) -> list[Path]:
+    """The files that say how kernels are called."""
+    return [
+        path for path in sorted((folder / "cache").iterdir()) if b'"tensors"' in path.read_bytes()
+    ]
 
 
-@pytest.mark.parametrize("path", PROGRAMS[::3], ids=lambda path: path.stem)
-def test_programs_do_the_same_from_the_cache(path: Path, work: Work, capsys: Any) -> None:
-    def run() -> tuple[str, str | None]:
+def test_what_is_found_again_and_what_is_not(work: Callable, monkeypatch: Any) -> None:
+    for given, first in (
+        ({}, ANEW),
+        ({"text": "\n\n" + SPMV}, {"normalize", "ResidualHost"}),  # it only moved: not compiled
+        ({"dtype": np.float32}, ANEW),
+        ({"rules": "paper"}, ANEW),
+        ({"workspaces": False}, {"normalize", "ResidualHost"}),
+    ):
+        assert spmv(**given) == [7, 9] and work() >= first - ({"object_code"} & set(given))
+        assert spmv(**given) == [7, 9] and work() == set()
+    for engine in ("interpret", "residual", "check"):
+        assert spmv(engine=engine) == ([0, 0] if engine == "check" else [7, 9])
+    makers = (*cache_module._makers(), "changed")  # other sources of the package
+    monkeypatch.setattr(cache_module, "_makers", lambda: makers)
+    work()
+    assert spmv() == [7, 9] and work() == ANEW
+
+
+def test_a_function_that_a_kernel_calls_is_part_of_its_key(work: Callable) -> None:
+    """Also what that calls, and a number that it takes from around it."""
+    for expected_work in (ANEW, set()):
+        for t, body, expected in (
+            (0.0, "x + 1", [2, 3]),
+            (0.0, "x * 2", [2, 4]),
+            (5.0, "x * 2", [7, 9]),
+        ):
+            session = Session()
+            session["x"], session["y"], session["t"] = np.array([1.0, 2.0]), np.zeros(2), t
+            session.run(f"g(x) = {body}\nfunction f(x)\n    s = g(x) + t\n    s\nend")
+            session.run("@finch for i = _; y[i] = f(x[i]); end")
+            assert session["y"].tolist() == expected and work() == expected_work
+
+
+def test_errors_are_placed_in_the_text_of_today(work: Callable) -> None:
+    found = []
+    for name in ("the first", "the other"):
+        session = Session()
+        session["x"], session["y"], session["I"] = np.ones(2), np.zeros(2), np.array([1, 3])
+        with pytest.raises(FinchError) as caught:
+            session.run(f"# {name}\n@finch for i = _; y[i] = x[I[i]] end", name)
+        assert caught.value.kind == "bounds" and caught.value.span.text == "x[I[i]]"
+        found.append(caught.value.render())
+    assert work() == ANEW and found[1] == found[0].replace("the first", "the other")
+    for _ in range(2):  # and those of compiling come each time
+        with pytest.raises(FinchError, match="1 index"):
+            spmv("@finch for j = _, i = _; y[i] += A[i] end")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.finch"))[::5], ids=lambda p: p.stem
+)
+def test_programs_do_the_same_from_the_cache(path: Path, work: Callable) -> None:
+    said = []
+    for _ in range(2):
         parse_script.cache_clear()
         lines: list[str] = []
-        try:
-            Session(output=lines.append).run_file(path)
-        except FinchError as error:
-            return "".join(lines), error.render()
-        return "".join(lines), None
-
-    first = run()
-    work.take()
-    assert run() == first
-    assert "compiled" not in work.done
-    if first[1] is None:
-        assert not work.done
+        Session(output=lines.append).run_file(path)
+        said.append([line for line in lines if "seconds" not in line])
+        compiled = work()
+    assert said[0] == said[1] and not compiled
 
 
-def test_a_function_that_a_kernel_calls_is_part_of_its_key(work: Work) -> None:
-    """Also what that calls, and a number that it takes from around it."""
-
-    def run(t: float, body: str) -> list[float]:
-        session = Session()
-        session["x"], session["y"], session["t"] = np.array([1.0, 2.0]), np.zeros(2), t
-        session.run(f"g(x) = {body}\nfunction f(x)\n    s = g(x) + t\n    s\nend")
-        session.run("@finch for i = _; y[i] = f(x[i]); end")
-        return session["y"].tolist()
-
-    for t, body, expected in (
-        (0.0, "x + 1", [2, 3]),
-        (0.0, "x * 2", [2, 4]),
-        (5.0, "x * 2", [7, 9]),
-    ):
-        assert run(t, body) == expected and work.take() == ANEW
-    for t, body, expected in (
-        (0.0, "x + 1", [2, 3]),
-        (0.0, "x * 2", [2, 4]),
-        (5.0, "x * 2", [7, 9]),
-    ):
-        assert run(t, body) == expected and work.take() == set()
-
-
-def test_an_error_is_placed_in_the_text_of_today(work: Work) -> None:
-    def fail(name: str) -> FinchError:
-        session = Session()
-        session["x"], session["y"] = np.ones(2), np.zeros(2)
-        session["I"] = np.array([1, 3])
-        with pytest.raises(FinchError) as caught:
-            session.run("# " + name + "\n" + GATHER, name)
-        return caught.value
-
-    first, again = fail("the first"), fail("the other")
-    assert work.take() == ANEW
-    assert again.kind == first.kind == "bounds" and again.message == first.message
-    assert again.span is not None and first.span is not None
-    assert again.span.source.name == "the other" and again.span.source.line(1) == "# the other"
-    assert again.span.text == first.span.text == "x[I[i]]"
-    assert again.render() == first.render().replace("the first", "the other")
-
-
-def test_a_kernel_that_only_moved_is_staged_but_not_compiled(work: Work) -> None:
-    spmv()
-    work.take()
-    assert spmv("\n\n" + SPMV) == [7, 9] and work.take() == {"normalised", "staged"}
-    assert spmv("\n\n" + SPMV) == [7, 9] and work.take() == set()
-
-
-def test_what_is_not_needed_to_run_is_made_when_it_is_asked_for(work: Work) -> None:
+def test_what_is_not_needed_to_run_is_made_when_it_is_asked_for(work: Callable) -> None:
     class Events(Observer):
         def kernel(self, event: KernelEvent) -> None:
-            events.append(event)
+            shown.append((event.passes, jit.text(event.residual), event.llvm()))
 
-    shown = []
+    shown: list[Any] = []
     for _ in range(2):
-        events: list[KernelEvent] = []
-        session = Session(observer=Events())
-        session["A"] = scipy.sparse.csc_array(np.eye(2))
-        session["x"], session["y"] = np.ones(2), np.zeros(2)
-        session.run(SPMV)
-        assert work.take() == (set() if shown else ANEW)
-        [event] = events
-        shown.append((event.passes, jit.text(event.residual), event.llvm()))
+        spmv(observer=Events())
     assert shown[0] == shown[1]
 
 
-@pytest.mark.parametrize("engine", ["interpret", "residual", "check"])
-def test_other_engines_run_a_kernel_that_is_known(engine: str, work: Work) -> None:
-    spmv()
-    session = Session(engine=engine)
-    session["A"] = scipy.sparse.csc_array(np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]]))
-    session["x"], session["y"] = np.array([1.0, 2.0, 3.0]), np.zeros(2)
-    session.run(SPMV)
-    assert session["y"].tolist() == ([0, 0] if engine == "check" else [7, 9])
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_staging_leaves_garbage_collection_as_it_was(work: Callable, is_enabled: bool) -> None:
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        spmv()
+        assert "ResidualHost" in work() and gc.isenabled() == is_enabled
+        with pytest.raises(FinchError), no_collection():
+            raise FinchError("type", "found while staging")
+        assert gc.isenabled() == is_enabled
+    finally:
+        gc.enable()
 
 
-def test_other_types_formats_and_rules_are_other_kernels(work: Work) -> None:
-    spmv()
-    work.take()
-    assert spmv(dtype=np.float32) == [7, 9] and work.take() == ANEW
-    formats = {"x": parse_format("Dense(Element(0.0))"), "s": parse_format("Scalar(0.0)")}
-    program = parse_kernel("for i = _; s[] += x[i] end")
-    for rules in ("all", "paper"):
-        assert Kernel(program, formats, rules).native and "normalised" in work.take()  # type: ignore
-        assert Kernel(program, formats, rules).native and not work.take()  # type: ignore
+# ---------------------------------------------------------------------------- what goes wrong on disk
 
-
-# --------------------------------------------------------------------------- what goes wrong on disk
-
-
-def sealed(content: bytes) -> Callable[[str, bytes], bytes]:
-    return lambda key, _: _seal(key, content)
-
-
-#: what becomes of an entry of some key
 DAMAGES: dict[str, Callable[[str, bytes], bytes]] = {
     "empty": lambda key, content: b"",
     "cut off": lambda key, content: content[:-3],
     "longer": lambda key, content: content + b" ",
-    "another text": sealed(b"no entry"),
-    "no object": sealed(b"[1, 2]"),
-    "other fields": sealed(b'{"tensors": {}, "object": ""}'),
+    "zeros": lambda key, content: content[:-100] + bytes(100),
+    "of another kernel": lambda key, content: _seal(key[::-1], content[HEAD:]),
+}
+#: what is in order but for what it says, of entries
+SEALED: dict[str, Callable[[str, bytes], bytes]] = {
+    "another text": lambda key, content: _seal(key, b"no entry"),
+    "no object": lambda key, content: _seal(key, b"[1, 2]"),
+    "other fields": lambda key, content: _seal(key, b'{"tensors": {}, "object": ""}'),
     "an unknown type": lambda key, content: _seal(
         key, content[HEAD:].replace(b'"Float64"', b'"Float65"')
     ),
-    "of another kernel": lambda key, content: _seal(key[::-1], content[HEAD:]),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_entry_is_a_miss_and_is_replaced(damage: str, work: Work, tmp_path: Path) -> None:
-    spmv()
-    [entry] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
-    entry.write_bytes(DAMAGES[damage](entry.name, entry.read_bytes()))
-    work.take()
-    assert spmv() == [7, 9] and work.take() == {"normalised", "staged"}
-    assert spmv() == [7, 9] and work.take() == set()
-
-
-def test_entries_in_the_places_of_others_are_misses(work: Work, tmp_path: Path) -> None:
-    """Files that were renamed or restored by hand: two programs' entries and object code."""
+@pytest.mark.parametrize("damage", DAMAGES | SEALED)
+def test_what_is_damaged_is_a_miss_and_is_replaced(
+    damage: str, work: Callable, tmp_path: Path
+) -> None:
+    """Entries and object code, which may also be missing, or stand in the places of others."""
     other = SPMV.replace("*", "+")
     kernels = {SPMV: spmv(), other: spmv(other)}
-    paths = files(tmp_path)
-    contents = [path.read_bytes() for path in paths]
-    for turn in range(1, len(paths)):
-        for path, content in zip(paths, contents[turn:] + contents[:turn], strict=True):
-            path.write_bytes(content)
-        for text, found in kernels.items():
-            assert spmv(text) == found
+    entry, files = entries(tmp_path)[0], sorted((tmp_path / "cache").iterdir())
+    assert json.loads(entry.read_bytes()[HEAD:])["tensors"] == {"y": "y", "A": "A", "x": "x"}
+    contents = [file.read_bytes() for file in files]
+    objects = [file for file in files if b'"tensors"' not in file.read_bytes()]
+    for damaged in ([entry], objects, files) if damage in DAMAGES else ([entry],):
+        for file in damaged:
+            file.write_bytes((DAMAGES | SEALED)[damage](file.name, file.read_bytes()))
+        work()
+        assert all(spmv(text) == found for text, found in kernels.items()) and work()
+        assert all(spmv(text) == found for text, found in kernels.items()) and not work()
+    for turn in range(1, len(files)):
+        for file, content in zip(files, contents[turn:] + contents[:turn], strict=True):
+            file.write_bytes(content)
+        assert all(spmv(text) == found for text, found in kernels.items())
+    for file in objects:
+        file.unlink()
+    work()
+    assert all(spmv(text) == found for text, found in kernels.items()) and work() == ANEW
 
 
-def test_without_the_object_code_an_entry_is_a_miss(work: Work, tmp_path: Path) -> None:
+def test_an_unusable_folder_is_no_error(work: Callable, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    for folder in (tmp_path / "file", "/proc/no/such"):
+        monkeypatch.setenv("FINCH_CACHE_DIR", str(folder))
+        assert spmv() == spmv() == [7, 9] and work() == ANEW
+    monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))
     spmv()
-    for path in files(tmp_path):
-        if b'"tensors"' not in path.read_bytes():
-            path.unlink()
-    work.take()
-    assert spmv() == [7, 9] and work.take() == ANEW
-    assert spmv() == [7, 9] and work.take() == set()
+    for file in (tmp_path / "cache").iterdir():
+        (file.unlink(), file.mkdir())  # cannot be read, nor replaced
+    assert spmv() == [7, 9] and all(file.is_dir() for file in (tmp_path / "cache").iterdir())
 
 
-def test_other_sources_of_the_package_are_a_miss(
-    work: Work, monkeypatch: pytest.MonkeyPatch
+def test_least_recently_used_files_go_first(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, limit=5000)
+    for age, key in ((3, "old"), (2, "used")):
+        cache.put(key, bytes(1000))
+        os.utime(tmp_path / key, ns=(time.time_ns() - age * 10**9,) * 2)
+    assert cache.get("old") == bytes(1000)  # now it is the more recent one
+    for number in range(12):
+        cache.put(f"new{number}", bytes(900))
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 5000 + 950
+    assert cache.get("used") is None and cache.get("new11") == bytes(900)
+
+
+@pytest.mark.parametrize("mode", [0o002, 0o020, None])
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_others_may_have_written_is_not_used(
+    tmp_path: Path, what: str, mode: int | None
 ) -> None:
-    spmv()
-    work.take()
-    makers = (*cache_module._makers(), "changed")
-    monkeypatch.setattr(cache_module, "_makers", lambda: makers)
-    assert spmv() == [7, 9] and work.take() == ANEW
+    """Nor is a link followed, or a pipe waited for; but the folder may be a link to one of ours."""
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    cache = DiskCache(tmp_path / "link")
+    cache.put("key", b"content")
+    assert cache.get("key") == b"content"
+    (cache.directory / "other").symlink_to(cache.directory / "key")
+    os.mkfifo(cache.directory / "pipe")
+    assert cache.get("other") is None is cache.get("pipe")
+    path = tmp_path / "real" / ("key" if what == "file" else "")
+    if mode is not None:
+        path.chmod(path.stat().st_mode | mode)
+    elif os.geteuid() == 0:  # only root gives files away
+        os.chown(path, 65_534, -1)
+    else:
+        return
+    assert cache.get("key") is None
+    cache.put(
+        "key", b"new"
+    )  # a file of ours takes the place of theirs; into their folder goes none
+    assert cache.get("key") == (b"new" if what == "file" else None)
 
 
-def test_an_error_of_compiling_comes_each_time(work: Work) -> None:
-    errors = []
-    for _ in range(2):
-        with pytest.raises(FinchError) as caught:
-            spmv("@finch for j = _, i = _; y[i] += A[i] end")
-        errors.append(caught.value.render())
-    assert errors[0] == errors[1] and "compiled" not in work.done
+# ------------------------------------------------------------------------------- other processes, keys
+
+KERNEL = """
+import os, pickle, sys
+os.umask(0)
+def refuse(*args, **keywords): raise AssertionError
+pickle.load = pickle.loads = pickle.Unpickler = pickle.dump = pickle.dumps = refuse
+from finchlang import Session
+if sys.argv[1] == "again":  # neither the grammar nor LLVM is needed
+    import lark
+    from finchlang.native import jit
+    lark.lark.load_grammar = jit.machine_code = refuse
+session = Session(output=print)
+session.run("x = [1, 2, 3]; s = Scalar(0.0); y = Tensor(SparseList(Element(0.0)), 0)")
+session.run("@finch begin y .= 0; for i = _ y[i] = log1p(x[i]) ^ 0 end end")
+session.run("@finch for i = _ s[] += y[i] end; println(s[])")
+"""
 
 
-# --------------------------------------------------------------------------------------- the keys
+FOLDERS = {
+    "FINCH_CACHE_DIR": "own",
+    "XDG_CACHE_HOME": "xdg/finchlang",
+    "HOME": "home/.cache/finchlang",
+}
+
+
+@pytest.mark.parametrize("where", [*FOLDERS, "nowhere"])
+def test_where_parser_tables_and_kernels_are(tmp_path: Path, where: str) -> None:
+    """In one folder, for us alone whatever the umask; another process needs no more."""
+    given = {"HOME": "home", "XDG_CACHE_HOME": "xdg", "FINCH_CACHE_DIR": "own"}
+    for name in FOLDERS:  # the first that there is
+        if name != where and where in FOLDERS:
+            del given[name]
+        else:
+            break
+    environment = {n: v for n, v in os.environ.items() if n not in FOLDERS}
+    environment |= {name: str(tmp_path / folder) for name, folder in given.items()}
+    if where == "nowhere":
+        environment["FINCH_CACHE_DIR"] = ""
+    for turn in ("first", "again")[: 1 if where == "nowhere" else 2]:
+        command = [sys.executable, "-c", KERNEL, turn]
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "3.0\n\n", "")
+    made = [*tmp_path.rglob("*")]
+    folders = {tmp_path / FOLDERS[where]} if where in FOLDERS else set()
+    assert {p.parent for p in made if p.is_file()} == folders
+    assert all(p.stat().st_mode & 0o777 == (0o700 if p.is_dir() else 0o600) for p in made)
+    for tables in tmp_path.rglob("grammar-*"):
+        with pytest.raises(pickle.UnpicklingError):
+            pickle.loads(tables.read_bytes())
 
 
 def key(program: Any, formats: Any = (), rules: str = "all") -> str | None:
@@ -292,6 +327,7 @@ def key(program: Any, formats: Any = (), rules: str = "all") -> str | None:
 
 
 def test_keys_tell_apart_what_differs() -> None:
+    """Programs, values, formats with their fills, rules; what no key tells has none."""
     vector, sparse = parse_format("Dense(Element(0.0))"), parse_format("SparseList(Element(0.0))")
     texts = ["x[i] = {}", "x[i] += {}", "x[j] = {}", "x[~i] = {}", "\nx[i] = {}"]
     values = ["0", "0.0", "-0.0", "1", "true", "Float32(0)", "UInt8(0)", "missing", "y"]
@@ -300,38 +336,11 @@ def test_keys_tell_apart_what_differs() -> None:
     keys += [key(programs[0], formats) for formats in ({"x": sparse}, {"y": vector}, {})]
     keys += [key(programs[0], {"x": vector, "n": type}) for type in (Int64, Float32)]
     keys += [key(programs[0], {"x": vector}, "paper")]
+    fills = ["-0.0", "Inf", "-Inf", "NaN", "Float32(0.0)", "0", "false", "Int32(0)"]
+    formats = [f"Dense(Element({fill}))" for fill in fills]
+    formats += [f"SparseList{t}(Element(0.0))" for t in ("{Int32}", "{UInt8}")]
+    keys += [key(programs[0], {"x": parse_format(format)}) for format in formats]
     assert len(set(keys)) == len(keys) and None not in keys
     assert key(programs[0], {"x": vector}) == keys[0]
-
-
-def test_fill_values_tell_formats_apart() -> None:
-    fills = ["0.0", "-0.0", "Inf", "-Inf", "NaN", "Float32(0.0)", "0", "false", "Int32(0)"]
-    formats = [parse_format(f"Dense(Element({fill}))") for fill in fills]
-    formats += [parse_format(f"SparseList{t}(Element(0.0))") for t in ("", "{Int32}", "{UInt8}")]
-    assert len({key("x[1] = 1", {"x": format}) for format in formats}) == len(formats)
-
-
-def test_what_no_key_tells_is_not_kept() -> None:
-    """An expression of the host language, and a value of a class that is not ours."""
-    assert key(Value(Var("x", Int64))) is None
-    assert key(Literal(np.float64(1.0))) is None
+    assert key(Value(Var("x", Int64))) is None is key(Literal(np.float64(1.0)))
     assert key(Variable("x")) is not None
-
-
-def test_an_entry_is_plain_text(work: Work, tmp_path: Path) -> None:
-    spmv()
-    [entry] = [path for path in files(tmp_path) if b'"tensors"' in path.read_bytes()]
-    assert json.loads(entry.read_bytes()[HEAD:])["tensors"] == {"y": "y", "A": "A", "x": "x"}
-
-
-def test_staging_leaves_garbage_collection_as_it_was(work: Work) -> None:
-    for is_enabled in (True, False):
-        (gc.enable if is_enabled else gc.disable)()
-        try:
-            spmv("\n" * is_enabled + SPMV)
-            assert "staged" in work.take() and gc.isenabled() == is_enabled
-            with pytest.raises(FinchError), no_collection():
-                raise FinchError("type", "found while staging")
-            assert gc.isenabled() == is_enabled
-        finally:
-            gc.enable()
