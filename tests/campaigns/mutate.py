@@ -50,7 +50,7 @@ COMMANDS = {
     "fuzz": "{python} -m finchlang.repl fuzz --minutes 5 --seed 1 --stop",
 }
 #: how many seconds a command may be silent, and those that are longer
-SILENT, LONG = 120.0, {"fuzz": 600.0}
+SILENT, LONG = 120.0, {"fuzz": 1200.0}
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,9 @@ def ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def kind_of(text: str) -> str:
-    """How a command failed, by what it printed: pytest that was not killed has a last word."""
-    is_over = re.search(r"\d+ (failed|errors?)\b|no tests ran|^ERROR", text, re.MULTILINE)
+    """How a command failed, by what it printed: pytest and fuzz that are not killed have a last word."""
+    last = r"\d+ (failed|errors?)\b|no tests ran|^ERROR|^\d+ cases in"
+    is_over = re.search(last, text, re.MULTILINE)
     return "failed" if is_over else "died"
 
 

@@ -46,6 +46,7 @@ def test_each_fault_has_one_place_and_is_a_program(fault: Fault) -> None:
         ("assert finchlang.planted", "passed"),
         ("import finchlang.grammar, finchlang.repl.__main__", "passed"),
         ("print('1 failed'); sys.exit(1)", "failed"),
+        ("print('3 cases in 9 s'); sys.exit(1)", "failed"),
         ("import os; os.abort()", "died"),
         ("while True: pass", "hung"),
     ],
@@ -66,6 +67,7 @@ def test_the_first_test_that_failed() -> None:
     assert first_test(f"{begun}FAILED\nFAILED tests/test_a.py::test_two - assert 0") == (
         "test_a.py::test_two"
     )
+    assert first_test("seed 3: differs: A\n4 cases in 9 s") == "seed 3: differs: A"
 
 
 def test_the_table() -> None:
