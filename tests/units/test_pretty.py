@@ -5,57 +5,158 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from strategies import kernel_expressions, kernels, script_expressions, scripts
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from finchlang.forms import Broadcast, Comprehension, Lambda
 from finchlang.source import FinchError
-from finchlang.syntax import Access, Assign, Block, Call, Index, Literal, Loop, Value, Variable
+from finchlang.syntax import (
+    MISSING,
+    NOTHING,
+    Access,
+    Assign,
+    Block,
+    Call,
+    Define,
+    Extent,
+    Group,
+    Index,
+    KernelNode,
+    KeywordCall,
+    Let,
+    Literal,
+    Loop,
+    Node,
+    Range,
+    Return,
+    Rows,
+    Sieve,
+    Subscript,
+    Text,
+    Value,
+    Variable,
+)
 from finchlang.text.format import formatted
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
-
-thorough = settings(
-    max_examples=100 if os.environ.get("CI") else 40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-
-
-@pytest.mark.slow
-@thorough
-@given(kernels())
-def test_kernels_survive_printing(program):
-    assert parse_kernel(pretty(program)) == program
-
-
-@pytest.mark.slow
-@thorough
-@given(scripts())
-def test_scripts_survive_printing(program):
-    assert parse_script(pretty(program)) == program
-
-
-@pytest.mark.slow
-@thorough
-@given(script_expressions(16))
-def test_script_expressions_survive_printing(expression):
-    assert parse_script(pretty(expression)).statements == (expression,)
-
-
-@pytest.mark.slow
-@thorough
-@given(kernel_expressions((), 16))
-def test_kernel_expressions_survive_printing(expression):
-    assert parse_kernel(f"s[] = {pretty(expression)}").value == expression
-
+from finchlang.types import TYPES, Float32
+from finchlang.walk import children, map_children, replace, walk
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.finch"))
 PROGRAMS = sorted((ROOT / "tests/programs").rglob("*.finch"))
+TREES = sorted((ROOT / "tests/golden/trees").glob("*.txt"))
 COMMENT = re.compile(r"#[^\n]*")
+#: where another expression may stand
+PLACES = {
+    **{Call: "args", Access: "indices", Assign: "value", Define: "value", Sieve: "condition"},
+    **{Let: "value", Subscript: "indices", KeywordCall: "args", Group: "items", Rows: "rows"},
+    **{Return: "value", Lambda: "body", Range: "stop", Extent: "stop", Broadcast: "args"},
+}
+#: what may stand there
+PARTS = (Call, Access, Literal, Variable, Subscript, KeywordCall, Group, Rows, Range, Text, Lambda)
+PARTS += (Broadcast, Comprehension)
+
+
+def within(tree: Node, is_kernel: bool = False) -> Iterator[tuple[Node, bool]]:
+    """The nodes of a tree, each with whether it stands in a kernel."""
+    yield tree, is_kernel
+    for child in children(tree):
+        yield from within(child, is_kernel or isinstance(tree, KernelNode))
+
+
+@cache
+def corpus() -> tuple[list[Node], dict[bool, list[Node]]]:
+    """Scripts, and the expressions of their kernels (True) and of what is around these."""
+    texts = [p.read_text("utf-8") for p in PROGRAMS[::8]]
+    for path in TREES:
+        texts += re.findall(r"(.*?)\n-----\n.*?\n(?:\n|\Z)", path.read_text("utf-8"), re.DOTALL)
+    scripts, parts = list[Node](), {True: list[Node](), False: list[Node]()}
+    for text in texts:
+        with suppress(FinchError):
+            scripts.append(parse_script(text))
+    for script in scripts:
+        for node, is_kernel in within(script):
+            if isinstance(node, PARTS) and is_whole(node):
+                parts[is_kernel].append(node)
+    return scripts, parts
+
+
+def is_whole(node: Node) -> bool:
+    """Whether an expression means the same elsewhere: it has no index, no kernel, and is no operator."""
+    is_operator = isinstance(node, Variable) and not re.match(r"\w", str(node.name))
+    has_name = isinstance(getattr(node, "op", Variable("f")), Variable)
+    return (
+        has_name and not is_operator and not any(type(n) in (Index, KernelNode) for n in walk(node))
+    )
+
+
+@st.composite
+def literals(draw: st.DrawFn) -> Node:
+    """Numbers, typed and not; truth values; `missing` and `nothing`."""
+    kind = draw(st.sampled_from([None, *TYPES]))
+    if kind is None:
+        whole = st.integers(-(2**63) + 1, 2**63 - 1)
+        some = st.sampled_from([MISSING, NOTHING, 0, 1])
+        return Literal(draw(st.one_of(whole, st.floats(), st.booleans(), some)))
+    type = TYPES[kind]
+    if type.is_float:
+        value = draw(st.floats(width=type.bits))
+        return Literal(Float32.wrap(value) if kind == "Float32" else value, kind)
+    whole = st.integers(max(type.lowest, -(2**63) + 1), type.highest)
+    return Literal(draw(st.booleans() if kind == "Bool" else whole), kind)
+
+
+@st.composite
+def grown(draw: st.DrawFn) -> Node:
+    """A script in which some expressions are those of others."""
+    scripts, parts = corpus()
+    tree = draw(st.sampled_from(scripts))
+    for _ in range(draw(st.integers(1, 8))):
+        hosts = [(n, k) for n, k in within(tree) if has_place(n)]
+        if not hosts:
+            break
+        host, is_kernel = draw(st.sampled_from(hosts))
+        part = draw(st.one_of(st.sampled_from(parts[is_kernel]), literals()))
+        name = PLACES[type(host)]
+        new = old = getattr(host, name)
+        if name == "rows":
+            new = ((part, *old[0][1:]), *old[1:])
+        elif isinstance(old, tuple):
+            k = draw(st.integers(0, len(old) - 1))
+            new = (*old[:k], part, *old[k + 1 :])
+        elif not isinstance(old, KernelNode):
+            new = part
+        tree = swapped(tree, host, replace(host, **{name: new}))
+    return tree
+
+
+def has_place(node: Node) -> bool:
+    """But what is made into a literal as it is parsed, a number of a type."""
+    is_typed = str(getattr(getattr(node, "op", None), "name", "")) in TYPES
+    return type(node) in PLACES and bool(getattr(node, PLACES[type(node)])) and not is_typed
+
+
+def swapped(tree: Node, old: Node, new: Node) -> Node:
+    return new if tree is old else map_children(lambda child: swapped(child, old, new), tree)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _corpus() -> None:
+    corpus()  # once, before anything is drawn
+
+
+@pytest.mark.slow
+@settings(max_examples=500 if os.environ.get("CI") else 150, deadline=None)
+@given(grown())
+def test_grown_programs_survive_printing(program: Node) -> None:
+    assert parse_script(pretty(program)) == program
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -92,9 +193,9 @@ def checked_format(text: str) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
-@given(scripts())
-def test_scripts_survive_formatting(program):
+@settings(max_examples=15, deadline=None)
+@given(grown())
+def test_grown_programs_survive_formatting(program: Node) -> None:
     text = pretty(program)
     done = checked_format(text)
     if "\n" not in "".join(re.findall(r'"[^"]*"', text)):
