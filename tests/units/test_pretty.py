@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,8 @@ PLACES = {
 #: what may stand there
 PARTS = (Call, Access, Literal, Variable, Subscript, KeywordCall, Group, Rows, Range, Text, Lambda)
 PARTS += (Broadcast, Comprehension)
+PREFIX = "-!~"
+INFIX = (*"+-*/%&|^<>", "<<", ">>", "==", "!=", "<=", ">=", "&&", "||")
 
 
 def within(tree: Node, is_kernel: bool = False) -> Iterator[tuple[Node, bool]]:
@@ -100,30 +103,43 @@ def is_whole(node: Node) -> bool:
 @st.composite
 def literals(draw: st.DrawFn) -> Node:
     """Numbers, typed and not; truth values; `missing` and `nothing`."""
-    kind = draw(st.sampled_from([None, *TYPES]))
+    kind, special = draw(st.sampled_from([None, *TYPES])), st.sampled_from([-inf, nan, -0.0, -2.0])
     if kind is None:
         whole = st.integers(-(2**63) + 1, 2**63 - 1)
         some = st.sampled_from([MISSING, NOTHING, 0, 1])
-        return Literal(draw(st.one_of(whole, st.floats(), st.booleans(), some)))
+        return Literal(draw(st.one_of(whole, special, st.floats(), st.booleans(), some)))
     type = TYPES[kind]
     if type.is_float:
-        value = draw(st.floats(width=type.bits))
+        value = draw(st.one_of(special, st.floats(width=type.bits)))
         return Literal(Float32.wrap(value) if kind == "Float32" else value, kind)
     whole = st.integers(max(type.lowest, -(2**63) + 1), type.highest)
     return Literal(draw(st.booleans() if kind == "Bool" else whole), kind)
 
 
 @st.composite
+def expressions(draw: st.DrawFn, is_kernel: bool, depth: int = 2) -> Node:
+    """A part of some script, a literal, or an operator of such."""
+    some = st.deferred(lambda: expressions(is_kernel, depth - 1))
+    kind = draw(st.sampled_from(("part", "literal", "prefix", "infix") if depth else ("part",)))
+    if kind == "part":
+        return draw(st.sampled_from(corpus()[1][is_kernel]))
+    if kind == "literal":
+        return draw(literals())
+    signs, count = (PREFIX, 1) if kind == "prefix" else (INFIX, 2)
+    return Call(Variable(draw(st.sampled_from(signs))), tuple(draw(some) for _ in range(count)))
+
+
+@st.composite
 def grown(draw: st.DrawFn) -> Node:
     """A script in which some expressions are those of others."""
-    scripts, parts = corpus()
+    scripts, _ = corpus()
     tree = draw(st.sampled_from(scripts))
-    for _ in range(draw(st.integers(1, 8))):
+    for _ in range(draw(st.integers(3, 8))):
         hosts = [(n, k) for n, k in within(tree) if has_place(n)]
         if not hosts:
             break
         host, is_kernel = draw(st.sampled_from(hosts))
-        part = draw(st.one_of(st.sampled_from(parts[is_kernel]), literals()))
+        part = draw(expressions(is_kernel))
         name = PLACES[type(host)]
         new = old = getattr(host, name)
         if name == "rows":
