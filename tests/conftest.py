@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from finchlang.native.jit import compile_plainly
 
@@ -22,6 +23,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: every residual program is checked when it is made, and after each pass
 os.environ["FINCH_CHECK"] = "1"
+
+
+#: how long an example or its making takes says nothing on a machine that has other work
+UNHURRIED = [HealthCheck.too_slow]
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=UNHURRIED)
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
