@@ -51,7 +51,7 @@ KINDS = ("tensor", "lists", "SciPy", "filled", *DENSE)
 REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError)
 SIGNS = "+ - * / // % ** @ & | ^ << >> == != < <= > >= ~"
 #: the number of kinds of operands that each row is tried with
-COUNT = int(os.environ.get("ARRAYS", "5"))
+COUNT = int(os.environ.get("ARRAYS", "4"))
 
 
 @dataclass(frozen=True)
