@@ -159,8 +159,9 @@ def _compared(task: Any, tell: Callable[[str], None]) -> Comparison:
 
 @cache
 def quick() -> None:
-    """Have this process compile without LLVM's passes, and keep nothing of it: kernels are met once."""
+    """Have this process compile without LLVM's passes, and keep nothing of it: kernels are met once. Each
+    residual is checked."""
     from finchlang.native.jit import compile_plainly
 
-    os.environ["FINCH_CACHE_DIR"] = ""
+    os.environ["FINCH_CACHE_DIR"], os.environ["FINCH_CHECK"] = "", "1"
     compile_plainly()

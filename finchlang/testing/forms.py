@@ -87,7 +87,7 @@ SCRIPTS = _forms("""
     // return k // end // r$ = go$(2)
 0.5 fibm // for step = 1:2 // @finch begin // {K} // end // end
 1 fibm+ i j k // @einsum E$[{?|i|i, j|j, i|i, k, j}] {e} {A[ik]} {*} {B[kj]}{?| {*} {D[?]}}
-0.7 fibm+ i j // @einsum E$[{?i|j|i, j|j, i}] {?=|{e}}
+0.7 fibm+ i j // @einsum E$[{?i|j|i, j|j, i}] {e}
     {?max({A[ij]}, {B[?]})|{A[ij]} {*} {l}|ifelse({A[ij]} > {l}, {B[ij]}, {l})}
 2 fibm // {O}
 1.2 fibm+ i j
@@ -96,7 +96,7 @@ SCRIPTS = _forms("""
 0.6 fi+ i j k // @array X$ =
     {?{A:ik} * {B:kj}|sum({A:ij} .* {B:ij}; dims = {?1|2})|sum({A:ij} .+ 1)|({A:ij} .> 1) ? {B:ij} : -1}
 0.4 fi+ i // @array X$ = {?any|all}({A:i} .> {l}; dims = 1)
-0.5 fibm+ i j // @array X$ = {?reshape({A:ij}, (#i * #j,))|{A:ij}[:, #j:-1:1]}
+0.5 fibm+ i j // @array X$ = {?todense({A:ij})|{A:ij}[:, #j:-1:1]|{A:ij}[#i:#i, 1]}
 1.5 fibm i j k // @schedule
     {?reorder(k, i, j)|reorder(j, k, i)|fuse(i, j, f)|fuse(j, k, f), split(f, a, b, {k})|split(i, t, s, {k})
     |split(k, t, s, 2), reorder(t, j, s)}

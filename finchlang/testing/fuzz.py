@@ -99,12 +99,9 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
         if cover is not None and options.coverage and not is_apart(seed, options):
             cover.run(generate(seed))
         if is_apart(seed, options):
-            engine = ("native", "interpret")[seed % 2]
-            found = (
-                differences(generate(seed), seed, engine)
-                if options.metamorphic
-                else law_difference(seed)
-            )
+            engine, is_variants = ("native", "interpret")[seed % 2], options.metamorphic
+            made = differences(generate(seed), seed, engine) if is_variants else ""
+            found = made if is_variants else law_difference(seed)
             return (DIFFERS, found) if found else (RUN, "")
         comparison = compare(generate(seed), ways=ways(options, seed))
     except FinchError as error:
@@ -113,8 +110,10 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
         return CRASHED, f"{type(error).__name__}: {error}"
     if comparison.differences:
         return DIFFERS, comparison.report
-    if comparison.errors:
-        return REFUSED, next(iter(comparison.errors.values())).kind
+    for error in comparison.errors.values():
+        if error.span is None:
+            return DIFFERS, f"an error that says no place: {error}"
+        return REFUSED, error.kind
     return RUN, ""
 
 

@@ -8,17 +8,15 @@ from a walk through all pairs and triples (`grammar.stack_of`), all else is draw
 from __future__ import annotations
 
 import itertools
-import random
 import re
 from dataclasses import dataclass, field
 
+from finchlang.testing.functions import Functions
 from finchlang.testing.grammar import (
     CONDITIONS,
-    FUNCTIONS,
     LEVELS,
     TYPES,
     VALUES,
-    Known,
 )
 from finchlang.testing.shapes import around
 
@@ -73,38 +71,18 @@ class Nest:
     is_rounded: bool = False
 
 
-class Maker:
+class Maker(Functions):
     """Makes one script."""
 
     def __init__(self, seed: int, is_special: bool = False):
-        self.random, self.is_special = random.Random(seed), is_special
-        self.kind = self.pick({"float": 5, "int": 5, "bool": 2, "minplus": 2})
-        self.kind = "float" if is_special else self.kind
+        super().__init__(seed, "float" if is_special else "")
+        self.is_special = is_special
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
         self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
         self.tensors: list[Tensor] = []
-        self.before: list[str] = []  # the script before the kernel
-        self.functions: list[tuple[str, Known]] = []
-
-    def pick(self, weights: dict[str, float]) -> str:
-        return self.random.choices(list(weights), list(weights.values()))[0]
-
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
 
     # ------------------------------------------------------------------------------------ data
-
-    def typed(self, value: float, type: str) -> str:
-        """A literal."""
-        if type == "Bool":
-            return "true" if value else "false"
-        if type.startswith("Float"):
-            text = repr(float(value)).replace("inf", "Inf").replace("nan", "NaN")
-            return text if type == "Float64" else f"Float32({text})"
-        if value >= 2**63:
-            return f"0x{int(value):x}"
-        return str(int(value)) if type == "Int64" else f"{type}({int(value)})"
 
     def value(self, type: str) -> str:
         if type == "Bool":
@@ -392,54 +370,6 @@ class Maker:
         known = self.new(tuple(f"d{n}" for n in sizes))
         self.tensors.remove(known)
         return known.name
-
-    # ------------------------------------------------------------------------------------ functions
-
-    def function(self) -> None:
-        """A random function of the script, that a region of fills does not belong to."""
-        self.function_of(
-            self.random.choice([k for k in FUNCTIONS if self.kind[0] in k.kinds]), False
-        )
-
-    def function_of(self, known: Known, is_regional: bool = True) -> None:
-        """A function of the script, with some of its laws."""
-        name, type = f"f{len(self.before)}", TYPES[self.kind][0]
-        given = ("p", "q", "r")[: known.count]
-        head = f"{name}({', '.join(given)})"
-
-        def converted(text: str) -> str:
-            return re.sub(r"\b[pqr]\b", lambda m: f"{type}({m[0]})", self.numbers(text))
-
-        if "return" in known.body:
-            own = [f"{a} = {type}({a}0)" for a in given]
-            first = f"{name}({', '.join(f'{a}0' for a in given)})"
-            self.before.append(
-                "\n".join([f"function {first}", *own, self.numbers(known.body), "end"])
-            )
-        else:
-            self.before.append(f"{head} = {converted(known.body)}")
-        some, where, over = known.laws.partition(" where ")
-        laws = [w for w in re.findall(r"\w+(?:\([^)]*\))?", some) if self.chance(0.6)]
-        if not any(law.startswith("identity") for law in laws):
-            laws = [law for law in laws if not law.startswith("inverse")]
-        if laws:
-            self.before.append(f"@properties {name} {' '.join(laws)}{where}{over}")
-        for case in known.cases:
-            pattern, result = case.split(" = ")
-            if self.chance(0.5):
-                self.before.append(f"@case {name}({self.numbers(pattern)}) = {converted(result)}")
-        if known.region and (is_regional or (not known.fills and self.chance(0.5))):
-            self.before.append(f"@iterate {head} = {known.region}")
-        self.functions.append((name, known))
-
-    def numbers(self, text: str) -> str:
-        if TYPES[self.kind][0] != "Float64":
-            return text
-        return (
-            re.sub(r"(?<![\w:.(])([012])(?![\w:.])(?! ?, ?[12]\))", r"\1.0", text)
-            if "for" not in text
-            else text
-        )
 
 
 def eval_zero(fill: str) -> bool:

@@ -131,6 +131,25 @@ class Known:
         return 3 if re.search(r"\br\b", self.body + self.region) else 2
 
 
+#: statements of functions of p and q: {p} one of them, {e} an expression, {c} a condition
+STEPS = (
+    *(
+        "{p} = {e}",
+        "p, q = q, {e}",
+        "if {c}; {p} = {e}; else; {p} = {e}; end",
+        "if {c}; return {e}; end",
+    ),
+    "for k = 1:2:4; {p} = {e}; if {c}; break; end; {p} = {e}; end",
+    "for k = 2:-1:1; if {c}; continue; end; {p} = {e}; end",
+    "n = 0; while n < 2 && {c}; n += 1; {p} = {e}; end",
+)
+#: what they compute, by the kind of program
+COMPUTED = {
+    "f": "a + b; a - b; a * b; min(a, b); max(a, b); abs(a)",
+    "i": "a + b; a - b; a * b; a & b; div(a, abs(b) + 1); max(a, b)",
+    "b": "a && b; a || b; !a; xor(a, b); a == b",
+    "m": "a + b; min(a, b); max(a, b)",
+}
 _ONCE = "associative idempotent right_idempotent"
 _GCD = "while q != 0; p, q = q, p % q; end; return abs(p)"
 FUNCTIONS = (

@@ -3,39 +3,67 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
+from finchlang import FinchError, Session
+from finchlang.testing.compare import PARTIAL
 from finchlang.testing.fuzz import Options, run_case
 from finchlang.testing.scripts import generate
+from finchlang.testing.stored import as_array, same
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
 
 FIRST = int(os.environ.get("AGREEMENT_SEED", "0"))
-CASES = int(os.environ.get("AGREEMENT_CASES", "30"))
-STEP = 5
+CASES = int(os.environ.get("AGREEMENT_CASES", "80"))
+STEP = 10
+#: vectors of places, up to the last one
+PLACES = re.compile(r"^(I\d+ = .*\W)\d+(\)?\]\))$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, STEP))
 def test_all_semantics_agree(first: int) -> None:
+    """Of ten scripts one declares laws of functions, that are true or are told."""
     outcomes = []
     for seed in range(first, first + STEP):
         kind, said = run_case(seed, Options())
         assert kind in ("run", "refused"), f"seed {seed}: {said}\n{generate(seed)}"
+        if (kind, said) == ("refused", "access order"):  # elsewhere there are workspaces
+            assert any(level in generate(seed) for level in PARTIAL), seed
         outcomes.append(kind)
-    assert outcomes.count("run") > STEP / 2
+    assert outcomes.count("run") > 0.7 * STEP
 
 
-@pytest.mark.parametrize("first", range(0, CASES, STEP))
-def test_variants_of_scripts_agree(first: int) -> None:
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES, STEP))
+def test_variants_of_scripts_agree(seed: int) -> None:
     """In turn natively and on the interpreter."""
-    kind, said = run_case(first, Options(metamorphic=True))
-    assert kind in ("run", "refused"), said
+    for each in (seed, seed + 5):
+        kind, said = run_case(each, Options(metamorphic=True))
+        assert kind in ("run", "refused"), said
 
 
-@pytest.mark.parametrize("first", range(0, 10 * CASES, 10 * STEP))
-def test_laws_are_taken_and_lies_are_told(first: int) -> None:
-    for seed in range(first + 9, first + 10 * STEP, 10):
-        kind, said = run_case(seed, Options())
-        assert kind == "run", said
+@pytest.mark.parametrize("engine", ("interpret", "residual", "native"))
+def test_what_fails_changes_nothing(engine: str) -> None:
+    """Scripts of which a place to scatter to is out of bounds, statement by statement."""
+    failed = 0
+    for seed in range(FIRST, FIRST + CASES):
+        text, count = re.subn(PLACES, r"\g<1>99\2", generate(seed))
+        if not count:
+            continue
+        session = Session(engine)
+        for statement in parse_script(text).statements:
+            before = {n: session[n] for n in session.names()}
+            held = {n: a.copy() for n, v in before.items() if (a := as_array(v)) is not None}
+            try:
+                session.run(pretty(statement))
+            except FinchError as error:
+                failed += error.kind == "bounds"
+                for name, old in held.items():
+                    assert session[name] is before[name], (seed, name)
+                    assert same(as_array(before[name]), old, 0.0), (seed, name)
+                break
+    assert failed > CASES / 16
 
 
 def test_a_seed_gives_the_same_script_again() -> None:

@@ -1,20 +1,16 @@
-"""Random reductions of floats over runs, beside Python step by step (a command of its own).
-
-`python -m tests.run_campaign --cases 10000 --seed 0` reduces that many random runs of numbers from 1e-320
-to 1.7e308, infinities and zeros by each operator, natively; every 20th also in the interpreter, in the
-residual program and in the denotation, or by arrays. It prints what differs, and ends with 1 if any does.
-"""
+"""Random reductions of floats over runs are what Python gives step by step: of numbers from 1e-320 to
+1.7e308, infinities and zeros, by each operator. `RUNS=10000 pytest tests/properties/test_runs.py` tries so
+many, from the seed `AGREEMENT_SEED` on."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
-from collections import Counter
+import os
 from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from finchlang import Scalar, Session, Tensor
 from finchlang.testing.compare import SEMANTICS
@@ -32,6 +28,7 @@ PROGRAMS = {
     "both": "@finch for i = _; s[] {} v[] + A[i] end",
     "around a loop": "@finch for i = _, j = _; s[] {} A[i] * x[j] end",
 }
+FIRST, CASES = int(os.environ.get("AGREEMENT_SEED", "0")), int(os.environ.get("RUNS", "50"))
 OWN = "function own(x, y)\nreturn x - y\nend"
 
 
@@ -57,6 +54,10 @@ def number(rng: np.random.Generator, dtype: Any) -> Any:
         return dtype(sign * rng.uniform(1, 1.7) * 10.0 ** rng.uniform(low, high))
 
 
+def _spelled(dtype: Any) -> str:
+    return "Float32(%r)" if dtype == np.float32 else "%r"
+
+
 def steps(op: str, start: Any, values: Any) -> Any:
     for value in values:
         start = STEPS[op](start, value)
@@ -78,7 +79,7 @@ def is_right(found: Any, expected: Any, values: Any, op: str) -> bool:
     return abs(found - expected) <= 4 * count * float(info.eps) * max(partial)
 
 
-def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
+def run_case(seed: int, engines: tuple[str, ...]) -> list[str]:
     """What is wrong of one case."""
     rng = np.random.default_rng(seed)
     dtype = rng.choice((np.float64, np.float64, np.float32))
@@ -116,7 +117,7 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
     wrong = []
     for engine in engines:
         at = session(engine)
-        spelled = "Float32(%r)" if dtype == np.float32 else "%r"
+        spelled = _spelled(dtype)
         at["A"] = Tensor.from_numpy(entries, f"{format}(Element({spelled % float(fill)}))")
         at["s"], at["v"] = Scalar(start), Scalar(v)
         at["C"], at["x"], at["n"] = np.array([start], dtype), factors, count
@@ -128,24 +129,28 @@ def run_case(seed: int, engines: tuple[str, ...] = ("native",)) -> list[str]:
     return wrong
 
 
-def main() -> int:
-    """Run the command; 1 if something was wrong."""
-    parser = argparse.ArgumentParser(prog="run_campaign", description=__doc__)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--every", type=int, default=20, help="cases of which one runs on all engines"
-    )
-    options = parser.parse_args()
-    counts = Counter[str]()
-    for seed in range(options.seed, options.seed + options.cases):
-        engines = SEMANTICS if seed % options.every == 0 else ("native",)
-        wrong = run_case(seed, engines)
-        counts["wrong" if wrong else "right"] += 1
-        print("\n".join(wrong), end="\n" if wrong else "", flush=True)
-    print(dict(counts))
-    return 1 if counts["wrong"] else 0
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
+def test_reductions_are_what_their_steps_give(seed: int) -> None:
+    assert not run_case(seed, SEMANTICS if seed % 5 == 0 else ("native",))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("op", ["+", "-", "*", "/"])
+@pytest.mark.filterwarnings("ignore")
+def test_many_steps_are_so_many(op: str) -> None:
+    """In the operator that takes many steps at once, of constants and by the denotation."""
+    name = {"+": "add", "-": "sub", "*": "mul", "/": "div"}[op] + "_times"
+    rng = np.random.default_rng(0)
+    for dtype in (np.float64, np.float32) * 20:
+        x, a, count = number(rng, dtype), number(rng, dtype), int(rng.choice((0, 1, 2, 7, 3000)))
+        given = np.full(count + 1, a, dtype)
+        given[0] = x
+        expected, spelled = steps(op, x, given[1:]), _spelled(dtype)
+        texts = [f"{name}(x[], a[], n)"]
+        if math.isfinite(x) and math.isfinite(a):
+            texts.append(f"{name}({spelled % float(x)}, {spelled % float(a)}, {count})")
+        for engine in SEMANTICS:
+            at = session(engine)
+            at["s"], at["n"], at["x"], at["a"] = Scalar(dtype(0)), count, Scalar(x), Scalar(a)
+            for text in texts:
+                at.run(f"@finch begin s .= 0; s[] = {text} end")
+                assert is_right(at["s"].value, expected, given, op), (engine, text, x, a, count)
