@@ -281,9 +281,10 @@ def test_writers_get_runs(nest: str, value: str, delta: int, expected: Any, rule
     memory = Memory()
     out, written = writer(memory, delta)
     tensors = [out, kinds(memory)[nest].tensor("a")]
-    found = run_both(
-        f"for i = 1:n\nw[i] = {value}\nend", tensors, {}, memory, {"n": memory.number(6)}, rules
-    )
+    text = f"begin\nc .= 0\nfor i = 1:n\nw[i] = {value}\nc[] += 1\nend\nend"
+    counts = {"c": "Scalar(0)"}
+    found = run_both(text, tensors, counts, memory, {"n": memory.number(6)}, rules)
+    assert found["c"] == 6
     assert written(found) == expected
     memory.arrays = {b: np.zeros_like(a) for b, a in memory.arrays.items()}
     found = run_both(
