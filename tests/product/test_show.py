@@ -90,34 +90,6 @@ def test_enormous_tensors(order: int, count: int) -> None:
     assert dots(text).sum() == count
 
 
-FORMATS = {
-    "Dense(SparseHash(Element(0.0)))": np.float64,
-    "Dense(SparseByteMap(Element(0)))": np.int64,
-    "Dense(SparseBlockList(Element(Float32(0))))": np.float32,
-    "Dense(SparseRunList(Element(UInt8(0))))": np.uint8,
-    "Dense(SparsePinpoint(Pattern()))": bool,
-    "SparseList(SparseBand(Element(0.0)))": np.float64,
-    "Dense(PackBits(Element(0)))": np.int64,
-    "RunList(SparseInterval(Element(0)))": np.int64,
-    "Dense(Ragged(Element(0.0)))": np.float64,
-    "SparseCOO{2}(Element(0x00))": np.uint8,
-    "UpperTriangular(Element(0.0))": np.float64,
-    "Symmetric(Element(0.0))": np.float64,
-}
-
-
-@pytest.mark.parametrize("format", FORMATS)
-def test_every_level_can_be_shown(format: str) -> None:
-    """A line each, and where its entries are."""
-    array = np.zeros((60, 60), FORMATS[format])
-    array[0, 0] = array[2, 2] = 1
-    text = shown(Tensor(format, array))
-    levels = format.partition("(Element")[0].partition("(Pattern")[0].split("(")
-    rows = text.splitlines()[2:]
-    assert levels and all(level in row for level, row in zip(levels, rows, strict=False))
-    np.testing.assert_array_equal(dots(text), array.astype(bool))
-
-
 def test_other_values_print_as_always() -> None:
     for text in ("3", '"a"', "Scalar(2.0)", "nothing"):
         assert shown(f"display({text})") == text
