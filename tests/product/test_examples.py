@@ -1,5 +1,5 @@
 """Every example leaves the same on every engine, and its functions give what NumPy and SciPy do (the case
-studies of Finch'25 section 7 and Looplets'23 section 9). What it prints is in `transcripts/examples.txt`."""
+studies of Finch'25 section 7 and Looplets'23 section 9). What it prints: `transcripts/examples.txt`."""
 
 from __future__ import annotations
 
