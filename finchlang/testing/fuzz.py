@@ -110,10 +110,10 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
         return CRASHED, f"{type(error).__name__}: {error}"
     if comparison.differences:
         return DIFFERS, comparison.report
-    for error in comparison.errors.values():
-        if error.span is None:
-            return DIFFERS, f"an error that says no place: {error}"
-        return REFUSED, error.kind
+    for refusal in comparison.errors.values():
+        if refusal.span is None:
+            return DIFFERS, f"an error that says no place: {refusal}"
+        return REFUSED, refusal.kind
     return RUN, ""
 
 

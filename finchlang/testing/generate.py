@@ -310,8 +310,8 @@ class Maker(Functions):
         if len(at) > 1 and self.chance(0.08):
             turned = self.random.sample(range(len(at)), len(at))
             modes = ", ".join(str(k + 1) for k in turned)
-            own = ", ".join(at[turned.index(k)] for k in range(len(at)))
-            return f"swizzle({tensor.name}, {modes})[{own}]"
+            places = ", ".join(at[turned.index(k)] for k in range(len(at)))
+            return f"swizzle({tensor.name}, {modes})[{places}]"
         if at and self.chance(0.05):
             given = ", ".join(self.random.choice((*PROTOCOLS, "nothing")) for _ in at)
             return f"protocolize({tensor.name}, {given})[{', '.join(at)}]"

@@ -36,7 +36,7 @@ def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
 
 def _written(node: ast.Node) -> set[str]:
     """The names of what may be written."""
-    found = [n.target for n in walk(node) if type(n) is ast.Assign]
+    found: list[ast.Node] = [n.target for n in walk(node) if type(n) is ast.Assign]
     found += [n.tensor for n in walk(node) if type(n) is ast.Declare]
     return {n.name for target in found for n in walk(target) if type(n) is ast.Variable}
 
@@ -99,7 +99,7 @@ def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
         if type(node) is not ast.KernelNode or type(node.program) is ast.Annotated:
             return (node,)
         seen = list(walk(node.program))
-        names = [n for n in seen if type(n) in (ast.Declare, ast.Variable)]
+        names: list[Any] = [n for n in seen if type(n) in (ast.Declare, ast.Variable)]
         first = {getattr(n, "tensor", n).name: type(n) for n in reversed(names)}
         is_anew = all(first[name] is ast.Declare for name in _written(node))
         return (node, node) if is_anew else (node,)
@@ -107,28 +107,27 @@ def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     return replace(script, statements=tuple(s for n in script.statements for s in repeated(n)))
 
 
-def _format(rng: random.Random, order: int, leaf: ast.Node) -> ast.Node:
-    leaf = (
-        ast.Call(ast.Variable("Element"), (ast.Literal(False),))
-        if leaf == ast.Call(ast.Variable("Pattern"), ())
-        else leaf
-    )
+def _parsed(text: str) -> Any:
+    """A statement of scripts, or an expression."""
+    return parse_script(text).statements[0]
+
+
+def _format(rng: random.Random, order: int, leaf: ast.Node) -> str:
+    text = pretty(leaf).replace("Pattern()", "Element(false)")
     for _ in range(order):
-        leaf = ast.Call(ast.Variable(rng.choice(PLAIN)), (leaf,))
-        if leaf.op == ast.Variable("SparseCOO"):
-            leaf = replace(leaf, op=ast.Parametric("SparseCOO", (ast.Literal(1),)))
-    return leaf
+        text = f"{rng.choice(PLAIN)}({text})"
+    return text
 
 
 def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast.Node, int]]:
     """What is made as a tensor that takes any entries: the statement, its leaf, its order."""
     found = {}
-    for node in script.statements:
-        made = node.value if type(node) is ast.Let else None
-        if type(made) is ast.Call and made.op == ast.Variable("Tensor") and len(node.targets) == 1:
-            levels, leaf = [], made.args[0]
+    lets: list[Any] = [node for node in script.statements if type(node) is ast.Let]
+    for node in lets:
+        if type(node.value) is ast.Call and node.value.op == ast.Variable("Tensor"):
+            levels, leaf = [], node.value.args[0]
             while type(leaf) is ast.Call and leaf.args and leaf.op != ast.Variable("Element"):
-                levels.append(leaf.op.name)  # type: ignore[attr-defined]
+                levels.append(getattr(leaf.op, "name", ""))
                 leaf = leaf.args[0]
             shape = getattr(as_array(values.get(node.targets[0].name)), "shape", ())
             if shape and all(n in LEVELS and LEVELS[n].takes in ("any", "runs") for n in levels):
@@ -137,24 +136,18 @@ def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast
 
 
 def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
-    if any(
-        type(n) is ast.Dimensionless
-        for d in walk(script)
-        if type(d) is ast.Declare
-        for n in (d.init,)
-    ):
-        return None  # of which the fill goes by the format
-    if any(type(n) is ast.Annotated for n in walk(script)):
+    """Of formats the fill of `.= _` goes by, and what annotations take."""
+    nodes = list(walk(script))
+    is_found = any(type(n) is ast.Declare and type(n.init) is ast.Dimensionless for n in nodes)
+    if is_found or any(type(n) is ast.Annotated for n in nodes):
         return None
-    known = {
-        id(node): (node, leaf, order) for node, leaf, order in _tensors(script, values).values()
-    }
+    known = {id(node): (leaf, order) for node, leaf, order in _tensors(script, values).values()}
 
-    def changed(node: Any) -> ast.Node:
+    def changed(node: Any) -> Any:
         if id(node) not in known:
             return node
-        _, leaf, order = known[id(node)]
-        made = (_format(rng, order, leaf), *node.value.args[1:])
+        leaf, order = known[id(node)]
+        made = (_parsed(_format(rng, order, leaf)), *node.value.args[1:])
         return replace(node, value=replace(node.value, args=made))
 
     return replace(script, statements=tuple(map(changed, script.statements)))
@@ -162,11 +155,7 @@ def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Scri
 
 def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
     more = [
-        ast.Let(
-            (ast.Variable(name),),
-            None,
-            ast.Call(ast.Variable("Tensor"), (_format(rng, order, leaf), ast.Variable(name))),
-        )
+        _parsed(f"{name} = Tensor({_format(rng, order, leaf)}, {name})")
         for name, (_, leaf, order) in _tensors(script, values).items()
     ]
     return replace(script, statements=(*script.statements, *more))
@@ -180,17 +169,12 @@ def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
         return None
     name = rng.choice(sorted(known))
     at, leaf, order = known[name]
-    k = rng.randrange(order)
-    size = as_array(values[name]).shape[k]  # type: ignore[union-attr]
+    k = rng.randrange(order) + 1
+    size = values[name].shape[k - 1]
     fast = rng.choice([n for n in range(1, size + 1) if size % n == 0] or [1])
-    parts = ast.Variable(f"{name}_parts")
-    halves = ast.Call(
-        ast.Variable("split"), (ast.Variable(name), ast.Literal(k + 1), ast.Literal(fast))
-    )
-    made = ast.Let(
-        (parts,), None, ast.Call(ast.Variable("Tensor"), (_format(rng, order + 1, leaf), halves))
-    )
-    whole = ast.Call(ast.Variable("collapse"), (parts, ast.Literal(k + 1), ast.Literal(k + 2)))
+    format = _format(rng, order + 1, leaf)
+    made = _parsed(f"{name}_parts = Tensor({format}, split({name}, {k}, {fast}))")
+    whole = _parsed(f"collapse({name}_parts, {k}, {k + 1})")
 
     def joined(node: Any) -> Any:
         is_read = type(node) is ast.Access and node.tensor == ast.Variable(name)

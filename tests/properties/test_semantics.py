@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from finchlang.testing.fuzz import Options, run_case
 from finchlang.testing.grammar import LEVELS
 from finchlang.testing.scripts import generate
 from finchlang.testing.stored import as_array, same
+from finchlang.testing.variants import VARIANTS, differences
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
@@ -66,6 +69,32 @@ def test_what_fails_changes_nothing(engine: str) -> None:
                     assert same(as_array(before[name]), old, 0.0), (seed, name)
                 break
     assert failed > CASES / 16
+
+
+SPMV = """
+A = Tensor(Dense(SparseList(Element(0.0))), [1.0 2.0 0.0; 0.0 3.0 4.0])
+x = Tensor(SparseList(Element(0.0)), [2.0, 0.0, 1.0])
+y = Tensor(Dense(Element(0.0)), 2)
+@finch begin
+y .= 0.0
+for i = _, j = _
+y[i] += A[i, j] * x[j]
+end
+end
+"""
+
+
+def test_each_variant_is_another_script_and_a_wrong_one_is_found(monkeypatch: Any) -> None:
+    session = Session("interpret")
+    session.run(SPMV)
+    values = {name: session[name] for name in "Axy"}
+    script = parse_script(SPMV)
+    texts = {pretty(variant(script, Random(1), values)) for variant in VARIANTS.values()}
+    assert len(texts) == len(VARIANTS) and pretty(script) not in texts
+    assert not differences(SPMV)
+    wrong = parse_script(SPMV.replace("x[j]", "2.0"))
+    monkeypatch.setitem(VARIANTS, "another matter", lambda *_: wrong)
+    assert "another matter: y differs" in differences(SPMV)
 
 
 def test_a_seed_gives_the_same_script_again() -> None:
