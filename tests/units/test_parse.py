@@ -86,15 +86,6 @@ def test_a_declaration_has_one_form(init, dims):
     assert parse_kernel(pretty(one)) == one
 
 
-@pytest.mark.parametrize(
-    "text", ["x::Float", "1::Int64", "A[1]::Int64", "@mode(A[1])", "@mode", "@mode()", "x::"]
-)
-def test_types_and_modes_are_of_names(text: str) -> None:
-    with pytest.raises(FinchError) as error:
-        parse_kernel(f"s[] += {text}")
-    assert error.value.kind == "syntax" and error.value.span is not None
-
-
 def test_what_stands_in_a_string_has_its_place():
     text = expression('"two\nlines $(a + b) $n"')
     spans = [(p.span.line, p.span.column) for p in text.parts if isinstance(p, Node)]
