@@ -237,7 +237,14 @@ def check(case: Case, section: str) -> None:
         check_same(found, wanted)
 
 
-@pytest.mark.parametrize(("section", "row"), ROWS, ids=[row.ours for _, row in ROWS])
+def quick() -> Iterator[Any]:
+    """Each row; of functions every third is quick."""
+    for k, (section, row) in enumerate(ROWS):
+        marks = [pytest.mark.slow] if section == "functions" and k % 3 else []
+        yield pytest.param(section, row, id=row.ours, marks=marks)
+
+
+@pytest.mark.parametrize(("section", "row"), [*quick()])
 def test_rows(section: str, row: Row) -> None:
     check(Case(row, 0), section)
 
