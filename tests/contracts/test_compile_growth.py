@@ -1,0 +1,131 @@
+"""Compiling takes time that grows near to linearly with a program, from its tree to LLVM's text: counted
+in calls of functions, since seconds say little on a machine that has other things to do."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from every_format import nests
+
+from finchlang.host.passes.pipeline import transform
+from finchlang.host.passes.undo_log import with_undo_log
+from finchlang.host.walk import everything
+from finchlang.native.emit import emit
+from finchlang.run.kernel import Kernel
+from finchlang.tensors.formats import parse_format
+from finchlang.text.parse import parse_kernel
+
+#: a kernel of so many parts: its text, and the formats of its tensors
+Make = Callable[[int], tuple[str, dict[str, str]]]
+CSC, COO = "Dense(SparseList(Element(0.0)))", "SparseCOO{2}(Element(0.0))"
+LIST, DENSE = "SparseList(Element(0.0))", "Dense(Element(0.0))"
+#: every level over lists, and a list over some
+NESTED = [
+    *(f for f in nests("Element(0.0)", 2) if f.endswith("(SparseList(Element(0.0)))")),
+    *(f"SparseList({level}(Element(0.0)))" for level in ("Dense", "RunList", "SparseBlockList")),
+]
+
+
+@pytest.fixture(autouse=True)
+def as_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No checks between passes, and room for nests and chains as deep as they are long."""
+    monkeypatch.delenv("FINCH_CHECK", raising=False)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+def kernel(text: str, formats: dict[str, str]) -> Kernel:
+    return Kernel(
+        parse_kernel(f"begin\n{text}\nend"), {n: parse_format(f) for n, f in formats.items()}
+    )
+
+
+def calls(text: str, formats: dict[str, str]) -> int:
+    """How many calls it takes to compile a kernel, LLVM's part apart."""
+    profile = cProfile.Profile()
+    profile.enable()
+    emit(with_undo_log(transform(kernel(text, formats).residual))[0])
+    profile.disable()
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def over(value: str, join: str, format: str, target: str, loops: str = "i = _") -> Make:
+    """Many operands, each `value` with its name for `@`, in one loop."""
+
+    def make(count: int) -> tuple[str, dict[str, str]]:
+        names = [f"A{k}" for k in range(count)]
+        text = f"{target} {join.join(value.replace('@', n) for n in names)}"
+        written = CSC if "j" in loops else LIST
+        return f"for {loops} {text} end", {"C": written, "s": "Scalar(0.0)"} | dict.fromkeys(
+            names, format
+        )
+
+    return make
+
+
+def of(part: str, around: str = "{}", ends: int = 0) -> Make:
+    """Many times `part`, each with its number for `@`, and as many `end`s for each."""
+
+    def make(count: int) -> tuple[str, dict[str, str]]:
+        parts = "\n".join(part.replace("@", str(k)) for k in range(count)) + "\nend" * ends * count
+        tensors = {f"Y{k}": DENSE for k in range(count)} if "Y@" in part else {}
+        return around.replace("{}", parts), {"A": LIST, "x": DENSE, "y": DENSE, **tensors}
+
+    return make
+
+
+IN_LOOP = "for i = _\n{}\nend"
+#: kernels, each with half of its parts, and by how much twice as many may take longer
+KERNELS: dict[str, tuple[Make, int, float]] = {
+    "operands of a product": (over("@[i]", " * ", LIST, "C[i] +="), 60, 2.1),
+    "operands of a sum": (over("@[i]", " + ", LIST, "C[i] +="), 60, 2.1),
+    "loops": (of("for i = _; y[i] += A[i] end"), 60, 2.1),
+    "loops with a tensor each": (of("Y@ .= 0; for i = _; Y@[i] += A[i] end"), 60, 2.1),
+    "statements": (of("y[i] += A[i] * @.5", IN_LOOP), 60, 2.1),
+    "sieves": (of("if x[i] != @\ny[i] += 1 end", IN_LOOP), 60, 2.1),
+    "nested sieves": (of("if x[i] != @\ny[i] += @\n", IN_LOOP, 1), 60, 2.1),
+    "nested definitions": (of("let t@ = x[i] + @\ny[i] += t@", IN_LOOP, 1), 60, 2.1),
+    "elseif": (
+        *(of("elseif x[i] == @\ny[i] = @", "for i = _\nif x[i] > 9\ny[i] = 1\n{}\nend\nend"), 60),
+        2.1,
+    ),
+    "parts, each stored by a loop of its own": (over("@", ", ", COO, "s[] += vcat("), 12, 3),
+    **{f: (over("@[i, j]", " + ", f, "C[i, j] +=", "j = _, i = _"), 4, 3) for f in NESTED},
+}
+
+
+@pytest.mark.parametrize("what", KERNELS)
+def test_twice_as_many_take_twice_as_long(what: str) -> None:
+    """What is a fiber or nothing at a coordinate goes on into the loop within, undecided."""
+    make, count, most = KERNELS[what]
+
+    def of(count: int) -> int:
+        text, formats = make(count)
+        if "vcat" in text:
+            text = text.replace(" end", ")[i, i] end")
+        declared = "C .= 0; " if "C[" in text else ""
+        return calls(declared + text, {n: f for n, f in formats.items() if n in text})
+
+    of(min(count, 6))  # what is kept is there
+    assert of(2 * count) <= most * of(count)
+
+
+@pytest.mark.parametrize("count, orders", [(2, (4, 5, 6)), (3, (3, 4, 5))])
+def test_unions_of_many_modes_grow_linearly(count: int, orders: tuple[int, int, int]) -> None:
+    """Whatever operands are left over at some coordinate, the rest of their nest is staged once."""
+
+    def size(order: int) -> int:
+        loops, at = ", ".join(f"{i} = _" for i in "nmlkji"[-order:]), ", ".join("ijklmn"[:order])
+        names = [f"A{k}" for k in range(count)]
+        text = f"R .= 0; for {loops}; R[{at}] = {' + '.join(f'{n}[{at}]' for n in names)} end"
+        format = "SparseList(" * order + "Element(0)" + ")" * order
+        return len(list(everything(kernel(text, dict.fromkeys(["R", *names], format)).residual)))
+
+    first, second, third = map(size, orders)
+    assert third - second <= 1.05 * (second - first)
