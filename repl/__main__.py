@@ -155,7 +155,7 @@ def _add_campaign(parser: ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="of the first script")
     add("--workers", type=int, default=1, help="how many processes (%(default)s)")
     add("--coverage", action="store_true", help="tell what was reached, and what was not")
-    add("--metamorphic", action="store_true", help="einsums and variants that must give the same")
+    add("--metamorphic", action="store_true", help="scripts and variants that must give the same")
     add("--stop", action="store_true", help="end at the first finding")
     add("--json", action="store_true", help="print what came of it as JSON")
     add("--out", metavar="FOLDER", default="", help="write each finding as a script")

