@@ -361,3 +361,20 @@ def test_positions_of_all_fibers_together(level: str) -> None:
             with pytest.raises(FinchError, match="130 positions") as caught:
                 make()
             assert caught.value.kind == "resource"
+
+
+@pytest.mark.parametrize("leaf", ["Element(0.0)", "Element(Inf)", "Pattern()"])
+def test_every_format_is_measured_thinned_and_copied(leaf: str) -> None:
+    dtype, fill, value = LEAVES[leaf]
+    array = np.full((3, 3), fill, dtype)
+    array[1, 1] = value
+    for format in nests(leaf, 2)[::3]:
+        session = Session("interpret")
+        session["A"] = tensor = fits(format, array)
+        session.run("n = nnz(A); m = countstored(A); B = dropfills(A); P = pattern(A)")
+        assert session["n"] == session["m"] == tensor.countstored() >= 1
+        thinned, pattern = session["B"], session["P"].to_numpy()
+        np.testing.assert_array_equal(thinned.to_numpy(), array)
+        assert thinned.format == tensor.format
+        assert 1 <= thinned.countstored() <= tensor.countstored()
+        assert pattern.dtype == np.bool_ and pattern[1, 1] and pattern.sum() >= 1

@@ -4,13 +4,10 @@ what they are compared with."""
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.session import Observer, Session
-from finchlang.source import FinchError
-from finchlang.tensors.tensor import Scalar, Tensor
+from finchlang import Session, Tensor
 
 FORMATS = ("Dense(Dense(Element(0)))", "Dense(SparseList(Element(0)))", "SparseCOO{2}(Element(0))")
 RESULTS = (*FORMATS, "SparseHash{2}(Element(0))", "SparseList(SparseList(Element(0)))")
@@ -78,61 +75,3 @@ def test_schedules_keep_the_meaning(data):
     engine = data.draw(st.sampled_from(("interpret", "residual", "native")))
     assert np.array_equal(product(engine, text, format, *stored), (b @ c).T)
     assert np.array_equal(product("denote", text, format, *stored), (b @ c).T)
-
-
-@pytest.mark.parametrize(
-    ("schedule", "is_in_order"),
-    [
-        ("split(i, i0, i1, 3)", True),
-        ("split(k, k0, k1, 3), split(k0, a, b, 2), split(i, i0, i1, 1)", True),
-        ("fuse(k, i, f)", True),
-        ("fuse(k, i, f), split(f, f0, f1, 4)", True),
-        ("split(i, i0, i1, 3), fuse(k, i0, f)", True),
-        ("split(i, i0, i1, 3), reorder(i1, i0)", False),
-        ("reorder(i, k), fuse(i, k, f)", False),
-        ("fuse(k, i, f), split(f, f0, f1, 4), reorder(f1, f0)", False),
-    ],
-)
-def test_a_list_is_written_in_the_order_of_the_original_indices(schedule, is_in_order):
-    """Workspaces'24 section 6.2: the loops' order is traced back."""
-    session = Session("interpret", workspaces=False)
-    session["B"] = b = np.arange(12).reshape(4, 3)
-    session["A"] = Tensor.from_numpy(0 * b, "Dense(SparseList(Element(0)))")
-    text = (
-        f"@schedule {schedule}\n@finch begin A .= 0; for k = _, i = _; A[i, k] = B[i, k]; end end"
-    )
-    if is_in_order:
-        session.run(text)
-        assert np.array_equal(session["A"].to_numpy(), b)
-    else:
-        with pytest.raises(FinchError) as caught:
-            session.run(text)
-        assert caught.value.kind == "access order"
-
-
-def test_positions_visit_what_is_stored_alone():
-    """Also of a hypersparse matrix, without a step for each of its columns."""
-
-    def steps(columns: int) -> int:
-        counted: list[int] = []
-        session = Session("interpret", observer=_Counter(counted))
-        rows, places = np.array([2, 0, 1]), np.array([1, 5, 9]) * (columns // 10)
-        format = "SparseCOO{2}(Element(0.0))"
-        session["B"] = Tensor.from_coo(format, (3, columns), (rows, places), np.ones(3))
-        session["s"] = Scalar(0.0)
-        session.run(
-            "@schedule fuse(k, i, f), pos(f, p, B[i, k])\n"
-            "@finch begin s .= 0; for k = _, i = _; s[] += B[i, k] * i; end end"
-        )
-        assert session["s"].value == 6.0
-        return counted[0]
-
-    assert steps(10) == steps(10**6)
-
-
-class _Counter(Observer):
-    def __init__(self, counted: list[int]):
-        self.counted = counted
-
-    def finished(self, event, steps):
-        self.counted.append(sum(steps.values()))

@@ -11,7 +11,7 @@ import pytest
 
 from finchlang import FinchError, Session
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TUPLE = "x = (); for i = 1:20000 x = (x,) end; "
 VECTOR = 'x = ["a"]; for i = 1:20000 x = [x] end; '
 FORMAT = "x = Element(0.0); for i = 1:20000 x = SparseList(x) end; "
