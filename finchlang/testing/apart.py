@@ -125,12 +125,7 @@ class Comparer(Apart):
     def compare(self, text: str, ways: Sequence[Way] = ways_of(), **given: Any) -> Comparison:
         """What `compare` gives, without the values. A way that crashes differs from the others, and so does
         one that comes to no end after another did. Raises FinchError "resource" if none comes to an end."""
-        try:
-            outcome, said = self.call((text, ways, given, self.is_quick), self.seconds)
-        except FinchError:
-            raise
-        except Exception as error:  # of what is corrupt
-            outcome, said = "breaks", f"{type(error).__name__}: {error}"
+        outcome, said = self.call((text, ways, given, self.is_quick), self.seconds)
         if outcome == DONE:
             return said
         found, at = Comparison(labels(ways)), self.told[-1] if self.told else "the text"

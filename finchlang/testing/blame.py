@@ -16,7 +16,7 @@ from finchlang.denote.denotation import denote
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.ir import Buffer, Expr
 from finchlang.host.looking import plain
-from finchlang.host.passes.pipeline import PASSES
+from finchlang.host.passes.pipeline import PASSES, Pass
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import OPTIONAL
 from finchlang.run.arguments import memory_of
@@ -69,7 +69,7 @@ def blame(text: str, ways: Sequence[Way], compared: Compared = compare) -> Blame
     apart = Apart(_parting)
     outcome, told = apart.call((text, ways), SECONDS)
     apart.end()
-    where, step = told if outcome == DONE else ("", "")
+    where, step = told if outcome == DONE else ("".join(apart.told), "")
     statement = _statement(text, ways, compared)
     rules = tuple(r for r in _RULES if _agree(compared, text, ways, rules=r))
     part = where or _part(text, ways, compared, found, rules)
@@ -104,7 +104,10 @@ def _part(
         return "workspaces"
     for what, other, like in _without(text):
         if _agree(compared, other, ways):
-            return "the rules" if any(_show(compared, t, ways, found) for t in like) else what
+            plain = tuple(replace(way, rules="paper") for way in ways)
+            others = ((t, own) for t in like for own in (ways, plain))
+            is_shared = any(_show(compared, t, own, found) for t, own in others)
+            return "the rules" if is_shared else what
     return "the rules"
 
 
@@ -194,6 +197,9 @@ class _Parting(Observer):
 
     part = step = ""
 
+    def __init__(self, tell: Callable[[str], None] = lambda part: None):
+        self.tell = tell
+
     def kernel(self, event: KernelEvent) -> None:
         if self.step or self.part:
             return
@@ -207,10 +213,9 @@ class _Parting(Observer):
             None,
         )
         if at is None:
-            for change in () if self.part else PASSES:
-                event.run_changed(low := _Log(), change)
-                if not self.part and low.final != other.final:
-                    self.part = f"a pass over the residual: {change.__name__}"
+            if not self.part and (changes := [c for c in PASSES if _is_wrong(event, c, other)]):
+                self.part = f"a pass over the residual: {changes[0].__name__}"
+            self.tell(self.part)
             at = _last_of(event, made, log)
         if at is None:
             return
@@ -219,6 +224,16 @@ class _Parting(Observer):
         statement = [*other.statements[at : at + 1], "nothing"][0]
         line = event.source.span.line if event.source.span else 1
         self.step = f"kernel at line {line}: {rule} writes {said[0]}; the residual: {statement}"
+
+
+def _is_wrong(event: KernelEvent, change: Pass, right: _Log) -> bool:
+    """Whether what a pass makes of the residual writes other values, or breaks."""
+    log = _Log()
+    try:
+        event.run_changed(log, change)
+    except Exception:
+        return True
+    return log.final != right.final
 
 
 def _last_of(event: KernelEvent, made: Any, log: _Log) -> int | None:
@@ -270,7 +285,7 @@ def _pass_at_fault(event: KernelEvent) -> str:
 def _parting(task: tuple[str, Sequence[Way]], tell: Callable[[str], None]) -> tuple[str, str]:
     text, ways = task
     way = next((w for w in ways if w.engine != "denote"), Way())
-    found = _Parting()
+    found = _Parting(tell)
     with suppress(Exception):  # what differs may be that it breaks
         replace(way, engine="interpret", checked=False, threads=1).session((), found).run(text)
     return found.part, found.step

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tests.campaigns.mutate import (
     CHECKOUT,
+    Blamed,
     Fault,
     Outcome,
     faults,
@@ -93,3 +95,15 @@ def test_the_summary() -> None:
         f"| all | {len(FAULTS)} | {len(own) - 1} of {len(own)} | 1 of 2 |",
         "| seconds until caught |  | 3 | 3 |",
     ]
+
+
+def test_a_layer_is_named_by_the_line_that_says_where_to_look() -> None:
+    says = "y differs (look at native code): 1\nlook at the level SparseBand\nkernel at line 1: ..."
+    row = Blamed("band-last", "levels", "a.finch", 8, says)
+    assert (
+        row.is_named and str(row) == "| levels | band-last | a.finch | 8 | the level SparseBand |"
+    )
+    other = replace(row, layer="native")
+    assert not other.is_named and "(**wrong**)" in str(other)
+    assert not replace(row, says="").is_named and not replace(row, layer="parser").is_named
+    assert "**no**" in str(Blamed("band-last", "levels"))
