@@ -74,7 +74,7 @@ NAMES = {*HOST, *(r.name for r in RULES), *(s for r in RULES for s in r.steps)}
 _COMMENT = re.compile(
     r"#\s*(expect|error|engines|options|stores|notes|rule|steps):\s*(.*?)\s*$", re.MULTILINE
 )
-_CASE = re.compile(r"^# case: (\w+)\n", re.MULTILINE)
+_CASE = re.compile(r"^# case:(.*)\n", re.MULTILINE)
 _ERROR = re.compile(
     r"(?P<kind>[a-zA-Z/ ]+?) @ (?=[\d:])(?P<line>\d*)(?::(?P<column>\d*))?\s*(?P<part>.*)"
 )
@@ -150,9 +150,12 @@ class Case:
 
 
 def programs_of(path: Path) -> Iterator[Case]:
-    """The programs of a file."""
+    """The programs of a file; ValueError for a case whose name is not one word."""
     text = path.read_text("utf-8")
     cases = [*_CASE.finditer(text)]
+    for case in cases:
+        if not re.fullmatch(r" \w+", case[1]):
+            raise ValueError(f"not understood: # case:{case[1]}")
     if not cases:
         yield Case(path.stem, text)
         return
@@ -160,7 +163,7 @@ def programs_of(path: Path) -> Iterator[Case]:
     for case, end in zip(cases, ends, strict=True):
         above, between = text[: cases[0].start()], text[cases[0].start() : case.end()]
         lines = "\n" * between.count("\n")
-        yield Case(f"{path.stem}-{case[1]}", above + lines + text[case.end() : end])
+        yield Case(f"{path.stem}-{case[1].strip()}", above + lines + text[case.end() : end])
 
 
 FILES = sorted(Path(__file__).parent.rglob("*.finch"))

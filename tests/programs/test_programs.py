@@ -27,6 +27,7 @@ from tests.programs.program import (
     check_program,
     equal,
     expected,
+    programs_of,
     stored,
 )
 
@@ -119,11 +120,14 @@ def test_program(program: Case, is_quick: bool, tmp_path: Path) -> None:
         "# notes: none",
         "# steps: Lop <= 12",
         "# steps: __import__ == 1",
+        "# case: two words\nx = 1\n# expect: x = 1",
     ],
 )
-def test_what_is_not_understood_is_refused(text: str) -> None:
+def test_what_is_not_understood_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "wrong.finch").write_text(text)
     with pytest.raises(ValueError):
-        expected(text)
+        for program in programs_of(tmp_path / "wrong.finch"):
+            expected(program.text)
 
 
 @pytest.mark.parametrize(
