@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 import finchlang.array as xp
+from finchlang import FinchError, Session, Tensor
 
 TYPES = ("float64", "int64", "bool", "float32", "int8", "uint8", "int32", "uint64")
 FORMATS = {
@@ -194,3 +195,54 @@ def test_expressions_give_what_numpy_gives(data: st.DataObject) -> None:
                 check(result, wanted)
     finally:
         note("\n".join(program.text))
+
+
+#: what `@array` makes of x and y, which broadcasts with it, and NumPy of them transposed
+STATEMENTS = """
+x .+ y :: x + y ; y .* x :: y * x ; x .- y :: x - y ; min(x, y) :: minimum(x, y)
+max(y, x) :: maximum(y, x)
+y .> x ? y : x :: where(y > x, y, x) ; x .<= y || x .== 1 :: logical_or(x <= y, x == 1)
+abs(x) :: abs(x)
+2 - x :: 2 - x ; x .^ 2 :: x ** 2 ; sum(x; dims = 1) :: sum(x, axis=-1, keepdims=True)
+x .!= y :: x != y
+maximum(x; dims = 2) :: max(x, axis=0, keepdims=True)
+prod(x; dims = (1, 2)) :: prod(x, keepdims=True)
+transpose(x) :: x.T ; x * transpose(x) :: x.T @ x
+permutedims(x, (2, 1)) :: x.T
+x[:, 2:-1:1] :: x[1::-1] ; x[1:1, :] :: x[:, :1]
+dropdims(sum(x; dims = 2); dims = 2) :: sum(x, axis=0)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=int(os.environ.get("ARRAYS", "40")), deadline=None)
+@given(st.data())
+def test_statements_give_what_numpy_gives(data: st.DataObject) -> None:
+    """Modes count, and broadcast, from the first on: as NumPy's of what is transposed."""
+    draw, session, names = data.draw, Session(), dict[str, Any]()
+
+    def operand(name: str, shape: tuple[int, ...]) -> None:
+        values = np.random.default_rng(draw(st.integers(0, 999))).integers(-2, 3, shape)
+        names[name] = values.T.astype(draw(st.sampled_from((float, int))))
+        format = draw(st.sampled_from([*FORMATS[len(shape)].split(), "NumPy"]))
+        fill = "0.0" if names[name].dtype == float else "0"
+        given = format.replace("%", f"Element({fill})")
+        session[name] = names[name].T if format == "NumPy" else Tensor(given, names[name].T)
+
+    operand("x0", (3, draw(st.integers(2, 4))))
+    for k in range(draw(st.integers(1, 3))):
+        text, meant = draw(st.sampled_from(steps(STATEMENTS))).split(" :: ")
+        shape = names[f"x{k}"].T.shape
+        operand(f"y{k}", draw(st.sampled_from([shape, shape[:1], (shape[0], 1), (1, shape[1])])))
+        number = re.compile(r"\b[xy]\b")
+        statement = f"@array x{k + 1} = {number.sub(lambda found: f'{found[0]}{k}', text)}"  # noqa: B023
+        note(f"{statement}, {names}")
+        found = value(np, number.sub(lambda found: f"{found[0]}{k}", meant), names)  # noqa: B023
+        if isinstance(found, Exception):
+            with pytest.raises(FinchError):
+                session.run(statement)
+            return
+        check(session.run(statement), found.T)
+        if found.ndim < 2 or min(found.shape) < 2 or found.dtype == bool:
+            return
+        names[f"x{k + 1}"] = found
