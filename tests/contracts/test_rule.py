@@ -224,6 +224,7 @@ Q = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
 P = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
 @finch begin Q .= 0; for k = 1:3, j = 1:3, i = 1:3; if i != j; Q[i, j, k] = i + k end end end
 @finch begin P .= 0; for k = 1:3, j = 1:3, i = 1:3; if j != k; P[i, j, k] = i * j end end end
+L = Tensor(SparseList(Element(0.0)), 0 .- [1.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 y = zeros(12); z = ones(12); c = Scalar(0); p = ShortCircuitScalar(0.0); s = Scalar(0.0)
 C = Tensor(SparseList(Element(0.0)), 12); D = Tensor(Dense(SparseList(Element(0.0))), 12, 12)
 E = Tensor(SparseList(SparseList(Element(0.0))), 12, 12); w = Tensor(SparseByteMap(Element(0.0)), 12)
@@ -250,6 +251,9 @@ KERNELS = [
     "s .= 0; for i = _; s[] += B1[i] * B2[i] + R1[i] end",
     "s .= 0; for i = _; s[] += R1[i] * R2[i] end",
     "s .= 0; for i = _; s[] += R1[i] end",
+    "s .= 0; for i = _; s[] += window(B1, 1:7)[i] end",
+    "s .= 0; for i = _; s[] += window(R1, 3:7)[i] * window(l, 3:7)[i] end",
+    "s .= -9; for i = _; s[] <<max>>= L[i] end",
     "s .= 0; for i = _; s[] += F[i] - 1 end",
     "s .= 0; for j = _, i = _; s[] += N[i, j] + M2[i, j] end",
     "s .= 0; for j = _, i = _; s[] += N[i, j] + N[i, j] + M2[i, j] end",
