@@ -84,6 +84,8 @@ REASONS = {
     ("operator", "rem"): "another name of %",
     ("operator", "Int"): "another name of Int64",
     ("operator", "UInt"): "another name of UInt64",
+    ("rule", "Choice"): "Union takes its place, but by --rules=paper",
+    ("rule", "Variable"): "a name that stands for nothing is told before rules meet it",
     ("pass", "types"): "it adds types, which make no difference between programs",
 }
 
