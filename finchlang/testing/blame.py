@@ -107,8 +107,11 @@ def _part(
             plain = tuple(replace(way, rules="paper") for way in ways)
             others = ((t, own) for t in like for own in (ways, plain))
             is_shared = any(_show(compared, t, own, found) for t, own in others)
-            return "the rules" if is_shared else what
-    return "the rules"
+            if not is_shared:
+                return what
+            break
+    operators = [m[1] for m in _CALLED.finditer(text) if m[1] in OPERATORS]
+    return f"the shape operator {operators[0]}" if operators else "the rules"
 
 
 def _show(compared: Compared, text: str, ways: Sequence[Way], found: Comparison) -> bool:
@@ -125,6 +128,8 @@ def _suspected(found: Comparison) -> list[str]:
     if any(kind == "breaks" and place.startswith("normalize/") for kind, *_, place in faults):
         return ["normalisation"]
     kind, *sides = faults[0]
+    if any(fault[0] == "breaks" and fault[-1] == "host/_entries" for fault in faults):
+        return []  # a place that is not there, which native code does not notice
     if kind == "against":
         return []
     if kind in ("value", "error"):
@@ -137,16 +142,16 @@ def _suspected(found: Comparison) -> list[str]:
 
 
 def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """A text without one thing, and what that is: a level, a shape operator, an operator that is no sum;
-    and texts with others of its kind."""
+    """A text without one thing, and what that is: a level, or an operator that is no sum; and texts
+    with others of its kind."""
     names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
     for name in sorted(names, key=lambda n: n == "SparseList"):
         level = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")
         others = [level.sub(f"{other}(", text) for other in LEVELS if other != name]
         yield f"the level {name}", level.sub("Dense(", text), others[1:]
     for name in dict.fromkeys(m[1] for m in _CALLED.finditer(text)):
-        kind = "the shape operator" if name in OPERATORS else "the operator table:"
-        yield f"{kind} {name}", re.sub(rf"\b{name}\(", "+(", text), []
+        if name not in OPERATORS:  # one that a reduced text has left cannot be done without
+            yield f"the operator table: {name}", re.sub(rf"\b{name}\(", "+(", text), []
     for sign in dict.fromkeys(m[1] for m in _SIGN.finditer(text)):
         new = " += " if sign.endswith("=") and sign not in ("<=", ">=", "!=", "==") else " + "
         yield f"the operator table: {sign}", text.replace(f" {sign} ", new), []

@@ -147,7 +147,8 @@ def compare(
     for name in names:
         groups = _agreeing(name, found.results, tolerance)
         if len(groups) > 1:
-            kinds = tuple(str(found.results[g[0]].get(name)) for g in groups if name == ERROR)
+            ends = (str(found.results[g[0]].get(name)) for g in groups if name == ERROR)
+            kinds = tuple(end.partition(":")[0] for end in ends)
             line = _difference(name, groups, found.results)
             found.differ(line, "error" if kinds else "value", tuple(groups), kinds)
     for line, fault in stored_differences(found, by_label, tolerance):
