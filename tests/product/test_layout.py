@@ -57,10 +57,8 @@ LONGEST = 450
 TESTS = Path(__file__).parents[1]
 #: what tests may import of the package, and where they may import the rest of it
 PUBLIC = ("finchlang", "finchlang.session", "finchlang.array", "finchlang.source")
-PUBLIC_ROOMS = ("finchlang.testing", "finchlang.repl.__main__")
+PUBLIC_ROOMS = ("finchlang.testing", "finchlang.repl.__main__", "finchlang.text")
 INNER = ("contracts", "units", "benchmarks", "campaigns")
-#: how many files of tests elsewhere import internals; a tenth of them in the end
-LEANING = 98
 
 
 def _folders() -> dict[str, Path]:
@@ -218,7 +216,7 @@ def test_no_file_of_tests_is_too_long() -> None:
 
 
 def test_tests_speak_to_what_is_public() -> None:
-    """So that what is not can be changed without them."""
+    """So that what is not can be changed without them: but for a tenth, as those with goldens."""
     outer = [p for p in _tests() if p.relative_to(TESTS).parts[0] not in INNER]
     leaning = []
     for path in outer:
@@ -226,7 +224,7 @@ def test_tests_speak_to_what_is_public() -> None:
         ours = {name for name in found if name.split(".")[0] == "finchlang"} - {*PUBLIC}
         if not all(name.startswith(PUBLIC_ROOMS) for name in ours):
             leaning.append(path.name)
-    assert len(leaning) <= LEANING, leaning
+    assert 10 * len(leaning) <= len([p for p in _tests() if p.stem.startswith("test_")]), leaning
 
 
 def test_the_packages_listed_are_the_packages_there_are() -> None:

@@ -40,7 +40,7 @@ import numpy as np
 
 from finchlang.host.print import text as listing
 from finchlang.rules.engine import Kind
-from finchlang.rules.table import RULES
+from finchlang.rules.table import OPTIONAL, RULES
 from finchlang.session import ENGINES, Observer, Session
 from finchlang.source import ERROR_KINDS, FinchError
 from finchlang.tensors.adopted import as_tensor
@@ -49,6 +49,7 @@ from finchlang.testing.compare import Way
 from finchlang.testing.stored import same
 from finchlang.text.recovery import parse_whole
 
+DERIVED = sorted(OPTIONAL)
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 #: steps of the host, as `ExecutingHost.steps` counts them, and what is counted besides
 HOST = frozenset(

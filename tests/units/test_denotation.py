@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -221,13 +220,6 @@ def test_unknown_names_and_misuse():
 
 def test_two_names_of_one_tensor_see_each_other():
     assert run("a[] = 5; b[] += 1", a=(s := Scalar(0)), b=s) == {"a": 6, "b": 6}
-
-
-def test_it_is_fast_enough_for_testing():
-    M = np.ones((100, 100))
-    start = time.perf_counter()
-    run("s .= 0; for j=_, i=_; s[] += M[i, j] * 2.0 end", M=M, s=Scalar(0.0))
-    assert time.perf_counter() - start < 3
 
 
 matrices = st.integers(0, 4).flatmap(
