@@ -39,6 +39,7 @@ from finchlang.script.values import (
     number,
     operate,
     plain,
+    reduced,
     whole,
 )
 from finchlang.script.views import TensorView
@@ -308,7 +309,7 @@ def _reduction(name: str) -> Callable[[Any], Any]:
         if function:
             value = [call(function[0], x) for x in items(value)]
         if is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
-            return plain(ufunc(dense(value)))
+            return plain(reduced(ufunc, value))
         found = list(entries(value))
         if not found and name != "sum":
             raise FinchError("type", f"{name} of nothing")

@@ -20,6 +20,7 @@ from finchlang.script.views import TensorView
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING
 from finchlang.tensors.adopted import is_scipy
+from finchlang.tensors.stored import is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 
@@ -113,6 +114,22 @@ def dense(value: Any) -> np.ndarray:
     if is_scipy(value):
         return value.toarray()
     return value if isinstance(value, np.ndarray) else value.to_numpy()
+
+
+def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
+    """np.sum, np.max or np.min of an array or tensor: of what is stored, and of its fill for each place
+    that is not."""
+    body = value.body if isinstance(value, SwizzledTensor) else value
+    if not isinstance(body, Tensor) or is_whole(body.format):
+        return ufunc(dense(value))
+    values = body.entries()[1]
+    fill, others = np.full(1, body.fill, body.dtype), math.prod(body.shape) - len(values)
+    if ufunc is not np.sum:
+        return ufunc(np.concatenate([values, fill[: others > 0]]))
+    if not others or not fill[0]:
+        return ufunc(values)
+    total, rest = np.array([ufunc(values), ufunc(fill)])[:, None]  # arrays, which wrap around
+    return (total + rest * rest.dtype.type(others))[0]
 
 
 def entries(value: Any) -> Iterable[Any]:
