@@ -257,6 +257,7 @@ KERNELS = [
     "s .= 0; for i = _; s[] += F[i] - 1 end",
     "s .= 0; for j = _, i = _; s[] += N[i, j] + M2[i, j] end",
     "s .= 0; for j = _, i = _; s[] += N[i, j] + N[i, j] + M2[i, j] end",
+    "s .= 0; for j = _, i = _; s[] += max(N[i, j], 1) + M2[i, j] end",
     "E .= 0; for j = _; w .= 0; for i = _; w[i] += M2[i, j] end; for i = _; E[i, j] = w[i] end end",
     "D .= 0; for j = _, i = _; D[i, j] = slice(M1, 2, 1:12)[i, j] end",
     "D .= 0; for j = _, i = _; D[i, j] = M1[i, j] end",
