@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -27,8 +28,8 @@ class Ended:
 
 
 def in_child(work: Callable[[Callable[[str], None]], None], seconds: float = 60.0) -> Ended:
-    """Do `work(report)` in a child, which is killed after `seconds`; each text that it reports is
-    known here even if it dies right after."""
+    """Do `work(report)` in a child, which is killed when it has used the processor for `seconds`, or has
+    not used it for so long; each text that it reports is known here even if it dies right after."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
@@ -37,7 +38,7 @@ def in_child(work: Callable[[Callable[[str], None]], None], seconds: float = 60.
         os.close(reading)
         _work(work, writing)
     os.close(writing)
-    said, hung = _listen(reading, time.monotonic() + seconds)
+    said, hung = _listen(reading, child, seconds)
     os.close(reading)
     if hung:
         os.kill(child, signal.SIGKILL)
@@ -80,14 +81,27 @@ def _write(to: int, text: str) -> None:
         data = data[os.write(to, data) :]
 
 
-def _listen(reading: int, deadline: float) -> tuple[str, bool]:
+def _listen(reading: int, child: int, seconds: float) -> tuple[str, bool]:
     """All that comes until the other end is closed, and whether that took too long."""
     parts: list[bytes] = []
+    used, since = 0.0, time.monotonic()
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([reading], [], [], left)[0]:
-            return b"".join(parts).decode(errors="replace"), True
+        if not select.select([reading], [], [], 0.5)[0]:
+            if (now := _processor_time(child)) > used:
+                used, since = now, time.monotonic()
+            if used > seconds or time.monotonic() - since > seconds:
+                return b"".join(parts).decode(errors="replace"), True
+            continue
         part = os.read(reading, 1 << 16)
         if not part:
             return b"".join(parts).decode(errors="replace"), False
         parts.append(part)
+
+
+def _processor_time(child: int) -> float:
+    """The seconds that a process has used a processor for; 0 where nothing tells."""
+    try:
+        fields = Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
