@@ -94,6 +94,7 @@ def test_every_element_type_comes_back(tmp_path: Path, suffix: str, leaf: str) -
         assert back.fill == fill
 
 
+@pytest.mark.slow
 @SUFFIXES
 @pytest.mark.parametrize("shape", [(0,), (1,), (0, 3), (3, 0), (0, 0), (2, 0, 3), (2, 3, 4)])
 def test_every_shape_comes_back(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:

@@ -19,6 +19,7 @@ What a program has to do stands in its comments:
     # options: --no-workspaces   what is written out of order is an error
     # engines: native interpret  only these engines run it (a semantics may give meaning to what
                                  others refuse); all do if nothing is said
+    # slow: why                  `make quick` leaves it out
     # case: name                 a program of its own begins, which ends at the next; what stands above
                                  the first is at the head of each
 
@@ -73,7 +74,7 @@ HOST = frozenset(
 )
 NAMES = {*HOST, *(r.name for r in RULES), *(s for r in RULES for s in r.steps)}
 _COMMENT = re.compile(
-    r"#\s*(expect|error|engines|options|stores|notes|rule|steps):\s*(.*?)\s*$", re.MULTILINE
+    r"#\s*(expect|error|engines|options|stores|notes|rule|steps|slow):\s*(.*?)\s*$", re.MULTILINE
 )
 _CASE = re.compile(r"^# case:(.*)\n", re.MULTILINE)
 _ERROR = re.compile(
@@ -95,10 +96,13 @@ class Expected:
     steps: list[str] = field(default_factory=list)
     engines: tuple[str, ...] = RUNNING
     workspaces: bool = True
+    is_slow: bool = False
 
     def take(self, kind: str, rest: str, line: int) -> None:
         """A comment that ends a line; ValueError for one that is not understood."""
-        if kind == "engines":
+        if kind == "slow":
+            self.is_slow = True
+        elif kind == "engines":
             self.engines = tuple(rest.split())
         elif kind == "options":
             if rest != "--no-workspaces":

@@ -84,7 +84,12 @@ class Runs:
                     np.testing.assert_array_equal(stored(tensor), stored(found[name]), name)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def cases() -> list[Any]:
+    slow = pytest.mark.slow
+    return [pytest.param(p, id=p.name, marks=[slow] * WANTED[p].is_slow) for p in PROGRAMS]
+
+
+@pytest.mark.parametrize("program", cases())
 def test_program(program: Case, is_quick: bool, tmp_path: Path) -> None:
     """Quickly: natively, by the denotation, and by the paper's rules as a residual, which takes a tenth of
     the interpreter's time where there are many steps; one in five of those without by the interpreter."""

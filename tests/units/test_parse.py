@@ -146,6 +146,7 @@ def test_deep_nesting_is_an_error_of_the_user():
     assert caught.value.kind == "resource"
 
 
+@pytest.mark.slow
 def test_the_cache_may_be_damaged_or_not_writable(tmp_path):
     folder = tmp_path / "cache"
     script = "from finchlang.text.parse import parse_script; print(parse_script('x = 1'))"
