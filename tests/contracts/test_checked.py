@@ -229,10 +229,11 @@ println(y[2])
 def test_who_asks_for_checks_gets_them(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[bool] = []
+    seen = tmp_path / "seen"  # a file, since `finch diff` runs in a process of its own
 
     def lowered(residual: Residual, checked: bool = False) -> Any:
-        seen.append(checked)
+        with seen.open("a") as file:
+            file.write(f"{checked} ")
         return lower(residual, checked)
 
     monkeypatch.setattr("finchlang.native.jit.lower", lowered)
@@ -244,7 +245,7 @@ def test_who_asks_for_checks_gets_them(
         monkeypatch.setenv("FINCH_CHECKED", "1")
     command = [way] if way in ("run", "diff") else []
     assert main([*command, *options, str(file)]) == 0
-    assert seen == [way != "unchecked"]
+    assert seen.read_text() == f"{way != 'unchecked'} "
 
 
 def test_code_without_checks_is_not_that_with_them_on_disk(
