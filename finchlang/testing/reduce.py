@@ -101,7 +101,7 @@ def _shorter(node: Node) -> Iterator[Node]:
     for name in lists:
         entries = getattr(node, name)
         if type(node) is Rows and not node.is_matrix:
-            for less in _cut(entries[0]):
+            for less in _cut(*entries or ((),)):
                 yield replace(node, rows=(less,))
             continue
         for less in _cut(entries):
@@ -121,7 +121,7 @@ def _cut(entries: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 def _fewer_entries(node: Call) -> Iterator[Node]:
     """A call on arrays of one length, as `fsparse`, with the same entries of each taken out."""
     rows = [k for k, a in enumerate(node.args) if type(a) is Rows and not a.is_matrix]
-    lengths = {len(node.args[k].rows[0]) for k in rows}  # type: ignore[attr-defined]
+    lengths = {sum(map(len, node.args[k].rows)) for k in rows}  # type: ignore
     if len(rows) < 2 or len(lengths) != 1:
         return
     for kept in _cut(tuple(range(lengths.pop()))):

@@ -189,6 +189,12 @@ def test_suspects(groups: list[tuple[str, ...]], parts: set[str]) -> None:
     assert set(suspects(groups)) == parts
 
 
+def test_a_call_on_no_entries_is_reduced() -> None:
+    assert (
+        reduce("x = fsparse([], [], (3,))\ny = 1", lambda text: "fsparse" in text, 10) == "fsparse"
+    )
+
+
 def test_an_order_that_a_format_does_not_take_is_no_difference() -> None:
     """The denotation, which knows no formats, runs such a program."""
     text = "A = [1 2; 3 4]; C = Tensor(Dense(SparseList(Element(0))), 2, 2)\n"
