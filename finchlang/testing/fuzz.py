@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -177,8 +178,9 @@ def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: A
         return
     text, chosen = "" if is_apart(seed, options) else generate(seed), ways(options, seed)
     if text:
-        text, why = small_text(text, chosen)
-        said = str(why) or said
+        with suppress(FinchError):  # it comes to no end in the time of a reduction, and stays whole
+            text, why = small_text(text, chosen)
+            said = str(why) or said
     summary.findings[seed] = f"{kind}: {said}"
     if options.out:
         folder = Path(options.out)

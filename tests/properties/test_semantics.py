@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from finchlang import FinchError, Session
-from finchlang.testing.fuzz import Options, run_case
+from finchlang.testing.fuzz import Options, fuzz, run_case
 from finchlang.testing.grammar import LEVELS
 from finchlang.testing.scripts import generate
 from finchlang.testing.stored import as_array, same
@@ -100,3 +100,14 @@ def test_each_variant_is_another_script_and_a_wrong_one_is_found(monkeypatch: An
 def test_a_seed_gives_the_same_script_again() -> None:
     assert generate(7) == generate(7)
     assert len({generate(seed) for seed in range(20)}) == 20
+
+
+def test_what_cannot_be_reduced_in_time_is_found_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def endless(*_: Any) -> Any:
+        raise FinchError("resource", "no end")
+
+    monkeypatch.setattr("finchlang.testing.fuzz.run_case", lambda *_: ("differs", "y"))
+    monkeypatch.setattr("finchlang.testing.fuzz.small_text", endless)
+    assert fuzz(Options(cases=1)).findings == {0: "differs: y"}
