@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Summary:
     @property
     def json(self) -> str:
         reached = {f"{kind} {name}": count for (kind, name), count in self.reached.items()}
-        return json.dumps({**asdict(self), "reached": reached})
+        return json.dumps({**vars(self), "reached": reached})
 
 
 def ways(options: Options, seed: int) -> tuple[Way, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from random import Random
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from finchlang import FinchError, Session
+from finchlang.testing.coverage import Coverage
 from finchlang.testing.fuzz import Options, fuzz, run_case
 from finchlang.testing.grammar import LEVELS
 from finchlang.testing.scripts import generate
@@ -108,6 +110,13 @@ def test_what_cannot_be_reduced_in_time_is_found_all_the_same(
     def endless(*_: Any) -> Any:
         raise FinchError("resource", "no end")
 
-    monkeypatch.setattr("finchlang.testing.fuzz.run_case", lambda *_: ("differs", "y"))
+    def differs(seed: int, options: Options, cover: Coverage) -> tuple[str, str]:
+        cover.counts["rule", "Loop"] += 1
+        return "differs", "y"
+
+    monkeypatch.setattr("finchlang.testing.fuzz.run_case", differs)
     monkeypatch.setattr("finchlang.testing.fuzz.small_text", endless)
-    assert fuzz(Options(cases=1)).findings == {0: "differs: y"}
+    summary = fuzz(Options(cases=1, coverage=True))
+    assert summary.findings == {0: "differs: y"}
+    told = json.loads(summary.json)
+    assert told["findings"] == {"0": "differs: y"} and told["reached"] == {"rule Loop": 1}
