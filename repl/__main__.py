@@ -131,7 +131,10 @@ def _parser_of(command: str) -> ArgumentParser:
     if command in ("diff", "replay"):
         parser.add_argument("--json", action="store_true", help="print what was found as JSON")
         parser.add_argument(
-            "--limit", type=float, default=300.0, help="seconds for all engines (%(default)s)"
+            "--limit",
+            type=float,
+            default=300.0,
+            help="processor seconds for all engines (%(default)s)",
         )
     if command == "show":
         parser.add_argument("--png", metavar="OUT", help="write a picture of its entries too")

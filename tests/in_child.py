@@ -7,12 +7,12 @@ import os
 import select
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from finchlang.testing.apart import Limit
 
 
 @dataclass(frozen=True)
@@ -84,24 +84,13 @@ def _write(to: int, text: str) -> None:
 def _listen(reading: int, child: int, seconds: float) -> tuple[str, bool]:
     """All that comes until the other end is closed, and whether that took too long."""
     parts: list[bytes] = []
-    used, since = 0.0, time.monotonic()
+    limit = Limit(child)
     while True:
         if not select.select([reading], [], [], 0.5)[0]:
-            if (now := _processor_time(child)) > used:
-                used, since = now, time.monotonic()
-            if used > seconds or time.monotonic() - since > seconds:
+            if limit.is_over(seconds):
                 return b"".join(parts).decode(errors="replace"), True
             continue
         part = os.read(reading, 1 << 16)
         if not part:
             return b"".join(parts).decode(errors="replace"), False
         parts.append(part)
-
-
-def _processor_time(child: int) -> float:
-    """The seconds that a process has used a processor for; 0 where nothing tells."""
-    try:
-        fields = Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, ClassVar
 
 from finchlang.source import FinchError
@@ -23,14 +24,38 @@ DONE, DIED, HUNG = "done", "died", "hung"
 Work = Callable[[Any, Callable[[str], None]], Any]
 
 
+class Limit:
+    """How long a process works from now on: what counts is its use of processors, so that it may take
+    longer on a busy machine, and time only where it uses none."""
+
+    def __init__(self, process: int):
+        self.process, self.used, self.since = process, processor_time(process), time.monotonic()
+        self.first = self.used
+
+    def is_over(self, seconds: float) -> bool:
+        """Whether it has used a processor for `seconds`, or has not used one for so long."""
+        if (now := processor_time(self.process)) > self.used:
+            self.used, self.since = now, time.monotonic()
+        return self.used - self.first > seconds or time.monotonic() - self.since > seconds
+
+
+def processor_time(process: int) -> float:
+    """The seconds that a process has used processors for; 0 where nothing tells."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Apart:
     """A process that does one task after the other: `work` of each, a function of a module. `told` are
-    the texts that it told of its task so far, and `since` is when that was given."""
+    the texts that it told of its task so far, and `limit` is how long that may take."""
 
     _open: ClassVar[set[Connection]] = set()
 
     def __init__(self, work: Work):
-        self.work, self.told, self.since = work, list[str](), 0.0
+        self.work, self.told = work, list[str]()
         self._start()
 
     def _start(self) -> None:
@@ -50,12 +75,12 @@ class Apart:
         if not self.process.is_alive():
             self.end()
             self._start()
-        self.told, self.since = [], time.monotonic()
+        self.told, self.limit = [], Limit(self.process.pid or 0)
         self.connection.send(task)
 
     def answer(self, seconds: float) -> tuple[str, Any] | None:
-        """What became of the task, if it is known or `seconds` are over: DONE and what `work` gave,
-        DIED and how, or HUNG. Raises what `work` raised."""
+        """What became of the task, if it is known or `seconds` are over, as `Limit` counts: DONE and what
+        `work` gave, DIED and how, or HUNG. Raises what `work` raised."""
         try:
             while self.connection.poll():
                 kind, said = self.connection.recv()
@@ -66,7 +91,7 @@ class Apart:
                 self.told.append(said)
         except (EOFError, OSError):
             return self._ended()
-        if time.monotonic() - self.since > seconds:
+        if self.limit.is_over(seconds):
             self.end()
             return HUNG, f"no end after {seconds:g} s"
         return None if self.process.is_alive() or self.connection.poll() else self._ended()

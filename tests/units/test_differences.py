@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from finchlang.rules.engine import Rule
 from finchlang.run import kernel
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node, Variable
+from finchlang.testing import apart as apart_module
 from finchlang.testing.apart import DIED, DONE, HUNG, Apart, Comparer
 from finchlang.testing.blame import blame
 from finchlang.testing.compare import compare, suspects, ways_of
@@ -213,9 +215,22 @@ def _does(task: str, tell: Callable[[str], None]) -> str:
         os.kill(os.getpid(), signal.SIGSEGV)
     while task == "hangs":
         time.sleep(1)
+    while task == "works on":
+        pass
     if task == "fails":
         raise FinchError("type", "on purpose")
     return task
+
+
+@pytest.mark.parametrize("used", [[5.0, 5.5, 6.5, 8.0], [5.0, 5.5, 5.5, 5.5]])
+def test_a_process_that_waits_for_a_processor_gets_more_time(
+    used: list[float], monkeypatch: Patch
+) -> None:
+    uses, clock = iter(used), count(0.0, 0.9)
+    monkeypatch.setattr(apart_module, "processor_time", lambda _: next(uses))
+    monkeypatch.setattr(apart_module.time, "monotonic", lambda: next(clock))
+    limit = apart_module.Limit(1)
+    assert [limit.is_over(2.0) for _ in range(3)] == [False, False, True]
 
 
 def test_work_that_dies_or_hangs_is_an_answer() -> None:
@@ -224,6 +239,7 @@ def test_work_that_dies_or_hangs_is_an_answer() -> None:
     assert apart.call("dies", 60) == (DIED, "the process ended with SIGSEGV")
     assert apart.told == ["begun"]
     assert apart.call("hangs", 0.2) == (HUNG, "no end after 0.2 s")
+    assert apart.call("works on", 0.2) == (HUNG, "no end after 0.2 s")
     with pytest.raises(FinchError, match="on purpose"):
         apart.call("fails", 60)
     assert apart.call("ends", 60) == (DONE, "ends")
