@@ -131,7 +131,6 @@ _ROWS = (
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
         stepped="add_times",
-        translates=True,
         group="+",
         inverse="-",
         undone_by="-",
@@ -148,7 +147,6 @@ _ROWS = (
         ),
         repeated="*",
         stepped="sub_times",
-        translates=True,
         group="+",
     ),
     Operator(

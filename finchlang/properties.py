@@ -107,7 +107,6 @@ class Operator:
     overrides: bool = False
     repeated: Reference | None = None
     stepped: str | None = None
-    translates: bool = False  # f(x, a) moves x by what does not depend on x
     distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
     group: Reference | None = None
     inverse: Reference | None = None

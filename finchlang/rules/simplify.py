@@ -233,12 +233,9 @@ def _never(_: Assign) -> bool:
     return False
 
 
-def repeat(
-    node: Node, times: Value, once: Callable[[Assign], bool] = _never, in_order: bool = True
-) -> Node | None:
+def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) -> Node | None:
     """A statement that does what `node` does when it is run `times` times (at least once), or None.
-    Assignments for which `once` holds do so already. Unless `in_order`, steps are exchanged, and sums
-    of floats may overflow where the steps do not."""
+    Assignments for which `once` holds do so already."""
     if times.expr is ONE or (once is not _never and _is_once(node, once)):
         return node
     match node:
@@ -246,19 +243,19 @@ def repeat(
             row, step = operator(op), step_of(node)
             if row is None or row.right_idempotent:
                 return None if row is None else node
-            if not is_exact(node) and (in_order or not row.translates):
+            if not is_exact(node):
                 return _steps(node, row, times)
             if row.repeated is None:
                 return None
             product = Call(named(row.repeated), (_in_type_of(step, value), times))
             return Assign(target, op, typed(product, step), span=node.span)
-        case Loop() if in_order and not _keeps_order(node, once):
+        case Loop() if not _keeps_order(node, once):
             return None
         case Sieve(body=body) | Define(body=body) | Loop(body=body):
-            inner = repeat(body, times, once, in_order)
+            inner = repeat(body, times, once)
             return inner and replace(node, body=inner)
         case Block(statements) if _write_apart(statements, once):
-            parts = [repeat(s, times, once, in_order) for s in statements]
+            parts = [repeat(s, times, once) for s in statements]
             if all(p is not None for p in parts):
                 return Block(tuple(p for p in parts if p is not None))
     return None

@@ -94,7 +94,7 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
     if term.variable.name in state.declared:
         raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
     if isinstance(term.value, Extent) or _is_meet(term.value):
-        return with_extent(machine, term, state)
+        return _with_extent(machine, term, state)
     if not is_ready(term.value):
         return None
     if isinstance(term.value, Literal):
@@ -103,18 +103,16 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
     return substitute(term.body, {term.variable: value}), state
 
 
-def with_extent(machine: Machine, term: Define, state: State, part: int = 0) -> Step:
-    """Define where the variable stands for an extent, with the last value of the given part of a
+def _with_extent(machine: Machine, term: Define, state: State) -> Step:
+    """Define where the variable stands for an extent, with the last value of the first part of a
     `meet` in the place of the others', also as a size of tensors."""
     start, stop, others = evaluate_extent(term.value, state, machine)
-    equal = (stop, *others)
-    chosen = equal[part]
     tensors = {
-        name: replace(tensor, dims=tuple(chosen if d in equal else d for d in tensor.dims))
+        name: replace(tensor, dims=tuple(stop if d in others else d for d in tensor.dims))
         for name, tensor in state.tensors.items()
-        if len(equal) > 1 and isinstance(tensor, Fiber)
+        if others and isinstance(tensor, Fiber)
     }
-    extent = Extent(Value(start), Value(chosen))
+    extent = Extent(Value(start), Value(stop))
     return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
 
 
