@@ -38,6 +38,7 @@ from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_emp
 from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most
+from finchlang.rules.shared import shared
 from finchlang.rules.simplify import repeat, simplify
 from finchlang.syntax import (
     EMPTY,
@@ -180,23 +181,36 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     return EMPTY, state
 
 
-@rule("Unfurl")
+@rule("Unfurl", steps=("Unfurl",))
 def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
 
     The extent must lie within the tensor's dimension; what cannot be proved is checked. A scalar that
-    has structure is unfurled by the first loop it does not change in."""
+    has structure is unfurled by the first loop it does not change in. Equal rests of a nest are the
+    host's to share."""
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
-    rest: Any = _unfurl_scalars(term, state)
-    sites = unfurlable(rest)
-    if not sites:
-        return None if rest is term else (rest, state)
+    sites = _unfurlable(term)
+    if not sites and _unfurl_scalars(term, state) is term:
+        return None
+
+    def step(own: Loop) -> Step:
+        left = _unfurled(_unfurl_scalars(own, state), state)
+        machine.tell("Unfurl", lambda: (own, left))
+        return left, state
+
+    if sites and shared(term, state, lambda own: machine.go_on(*step(own))):
+        return EMPTY, state
+    return step(term)
+
+
+def _unfurled(term: Loop, state: State) -> Node:
+    """A loop in which the tensors that are accessed at its index are looplets."""
     targets = [n.target for n in walk(term) if isinstance(n, Assign)]
     made = {
-        tensor: _unfurl_site(rest, site, UPDATE if site in targets else READ, state)
-        for tensor, site in sites.items()
+        tensor: _unfurl_site(term, site, UPDATE if site in targets else READ, state)
+        for tensor, site in _unfurlable(term).items()
     }
 
     def change(access: Access) -> Access:  # every access with this index at once
@@ -205,7 +219,7 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
         looplet, captured = made[access.tensor]
         return replace(access, tensor=looplet, captured=captured)
 
-    return rewrite_accesses(change, rest), state
+    return rewrite_accesses(change, term)
 
 
 def _unfurl_scalars(term: Loop, state: State) -> Any:
@@ -248,7 +262,7 @@ def _unfurl_site(term: Loop, site: Access, mode: str, state: State) -> tuple[Nod
     return looplet, captured
 
 
-def unfurlable(term: Loop) -> dict[Node, Access]:
+def _unfurlable(term: Loop) -> dict[Node, Access]:
     """The tensors that are accessed at the loop's index, each with its first access."""
     found: dict[Node, Access] = {}
     for access in accesses_in(term.body):

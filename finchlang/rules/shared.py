@@ -1,58 +1,50 @@
-"""The derived rule Rest: equal rests of a loop nest are staged once. Where unions of sparse operands meet,
-each choice of those that have something at a coordinate goes on into a nest of its own, and so in each
-mode; but in each mode there are only as many different ones as there are choices."""
+"""Equal rests of a loop nest are staged once. Where sparse operands meet, each choice of those that have
+something at a coordinate goes on into a nest of its own, and so in each mode; but in each mode there are
+only as many different ones as there are choices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from finchlang.host.ir import Cell, Const, Expr, Var
-from finchlang.rules.context import accesses_in, bounds
-from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.loops import unfurl, unfurlable
-from finchlang.syntax import EMPTY, Access, Loop, Node, Variable
+from finchlang.rules.context import accesses_in
+from finchlang.rules.engine import State
+from finchlang.syntax import Access, Loop, Node, Variable
 from finchlang.tensors.level import Fiber
 from finchlang.types import Bool, Int64
 from finchlang.walk import map_children, names, walk
 from finchlang.walk import replace as replace_in
 
 
-@rule("Rest", is_derived=True, steps=("Unfurl",))
-def rest(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨loop(i, ext, body[q/p...]), s⟩ → s', with a loop in body  ⟹
-    ⟨loop(i, ext, body), s[q ↦ p...]⟩ → s'
+def shared(term: Loop, state: State, run: Callable[[Loop], None]) -> bool:
+    """Run a nest with variables in place of the positions of its fibers, and of the cells in which
+    they say that they were written to: nothing is known of these, so that what is recorded is right for
+    all that differ in them alone (`Host.share`). False if there is nothing to share.
 
-    p are the positions of fibers, and the cells in which they say that they were written to. The nest is
-    run for variables in their place, of which nothing is known, so that what is recorded is right for
-    all of them (`Host.share`). (Where innermost loops alone are shared, a sum of two tensors takes 1.1
-    times as long.)"""
-    if not isinstance(term, Loop) or bounds(term) is None or not unfurlable(term):
-        return None
+    (Where innermost loops alone are shared, a sum of two tensors takes 1.1 times as long.)"""
     tensors = [access.tensor for access in accesses_in(term)]
     is_nest = any(isinstance(node, Loop) for node in walk(term.body))
     if not is_nest or not all(isinstance(tensor, (Fiber, Variable)) for tensor in tensors):
-        return None
+        return False
     fibers = [tensor for tensor in tensors if isinstance(tensor, Fiber)]
     positions = dict.fromkeys(f.position for f in fibers if not isinstance(f.position, Const))
     if not positions:
-        return None
+        return False
     cells = dict.fromkeys(f.dirty for f in fibers if f.dirty is not None)
     stands_in: dict[Any, Any] = {p: _position(k) for k, p in enumerate(positions)}
     stands_in |= {c: _cell(k) for k, c in enumerate(cells)}
     around = frozenset((name, state.tensors.get(name)) for _, name in names(term))
     key = _with(term, stands_in), around, state.declared, state.own
 
-    def run(own_positions: tuple[Expr, ...], own_cells: tuple[Cell, ...]) -> None:
+    def body(own_positions: tuple[Expr, ...], own_cells: tuple[Cell, ...]) -> None:
         own = dict(zip((*positions, *cells), (*own_positions, *own_cells), strict=True))
-        left = unfurl.apply(machine, _with(term, own), state)
-        assert left is not None
-        machine.tell("Unfurl", lambda: (term, left[0]))
-        machine.go_on(*left)
+        run(_with(term, own))
 
-    state.host.share(key, tuple(positions), tuple(cells), run)
-    return EMPTY, state
+    state.host.share(key, tuple(positions), tuple(cells), body)
+    return True
 
 
 @cache
