@@ -12,11 +12,10 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Blocks, Jumper, Lookup, Looplet, Positions, Stepper, Steps, Stored
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, bounded, find_all, find_looplets, put
-from finchlang.rules.dead_workspace import is_nothing
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most, greater, lesser
-from finchlang.rules.simplify import counts_once, simplify
+from finchlang.rules.simplify import counts_once, is_nothing, simplify
 from finchlang.syntax import EMPTY, Assign, Extent, Index, Loop, Node, Sieve, Value
 from finchlang.walk import accesses, mentions
 
@@ -127,7 +126,7 @@ def is_point(term: Node) -> bool:
 def skips_gaps(machine: Machine, term: Node, looplet: Looplet, known: Stored, state: State) -> bool:
     """Whether between the entries of `looplet` nothing is left to do."""
     fill = known.fill
-    return fill is None or is_nothing(machine, put(term, {id(looplet): fill}, consume=True), state)
+    return fill is None or is_nothing(put(term, {id(looplet): fill}, consume=True), state)
 
 
 def _in_gaps(

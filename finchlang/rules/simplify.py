@@ -14,6 +14,7 @@ from finchlang.rules.context import bounds
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import is_there, is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
+from finchlang.rules.workspaces import without_dead
 from finchlang.syntax import (
     EMPTY,
     Access,
@@ -56,8 +57,21 @@ _simple = memo()
 @rule("Simplify")
 def simplify_rule(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩"""
-    simple = simplify(term)
+    simple = _simpler(term, state)
     return None if simple is term else (simple, state)
+
+
+def is_nothing(term: Node, state: State) -> bool:
+    """Whether nothing is left to do of a term, by Simplify."""
+    while (left := _simpler(term, state)) is not term:
+        term = left
+    return is_empty(term)
+
+
+def _simpler(term: Node, state: State) -> Any:
+    """A term that is equal in this state; the very same object if there is nothing to do."""
+    simple = simplify(term)
+    return without_dead(simple, state) if simple is term else simple
 
 
 def simplify(node: Node) -> Any:

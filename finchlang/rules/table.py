@@ -5,7 +5,6 @@ from __future__ import annotations
 from finchlang.rules import (
     breaks,
     copies,
-    dead_workspace,
     derived,
     expressions,
     initialisation,
@@ -37,7 +36,6 @@ RULES: tuple[Rule, ...] = (
     regions.phase,
     loops.switch,
     simplify.simplify_rule,
-    dead_workspace.dead_workspace,
     regions.run,
     unions.union,
     regions.spike,

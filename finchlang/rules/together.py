@@ -11,9 +11,9 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup, Phase, Run, Sequence, Spike, Stepper, Thunk
 from finchlang.rules.context import Context, bounded, find_looplets
-from finchlang.rules.dead_workspace import is_nothing
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.prove import greater, lesser
+from finchlang.rules.simplify import is_nothing
 from finchlang.syntax import Loop, Node
 from finchlang.walk import walk
 
@@ -44,7 +44,7 @@ def together(machine: Machine, term: Node, state: State) -> Step | None:
     for k in range(len(found)):
         others = Context(term, tuple(found[:k] + found[k + 1 :]))
         alone = others.payload(*(run.body for run in after[:k] + after[k + 1 :]))
-        if is_nothing(machine, alone, state):
+        if is_nothing(alone, state):
             return None
     host, (start, stop) = state.host, region
     end = host.let(reduce(greater, [x.phases[0].stop for x in found]), "end")

@@ -1,4 +1,4 @@
-"""The derived rule DeadWorkspace: a workspace that nothing is added to is its fill, and is not made."""
+"""What Simplify does of workspaces: one that nothing is added to is its fill, and is not made."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 from finchlang.host.fold import compare
 from finchlang.rules.context import bounds, rewrite_accesses
-from finchlang.rules.engine import Machine, State, Step, rule
+from finchlang.rules.engine import State
 from finchlang.rules.expressions import resolve
-from finchlang.rules.simplify import simplify
 from finchlang.rules.statements import is_refill
 from finchlang.syntax import (
-    EMPTY,
     Access,
     Block,
     Call,
@@ -38,13 +36,11 @@ from finchlang.walk import (
     walk,
 )
 
-#: the name of the rule
-DEAD = "DeadWorkspace"
 
+def without_dead(node: Node, state: State) -> Any:
+    """`node` with these rewritings wherever they can be made; the very same object if there are none.
 
-@rule(DEAD, is_derived=True)
-def dead_workspace(machine: Machine, term: Node, state: State) -> Step | None:
-    """E[block(..., declare(w, init, dims...), op..., freeze(w), E'[access(w, i...)], ...)] →
+    E[block(..., declare(w, init, dims...), op..., freeze(w), E'[access(w, i...)], ...)] →
     E[block(..., declare(w, init, dims...), op..., freeze(w), E'[fill(w)], ...)]
 
     E[block(..., declare(w, init, dims...), op..., freeze(w), op'..., ...)] →
@@ -57,16 +53,12 @@ def dead_workspace(machine: Machine, term: Node, state: State) -> Step | None:
     it. The second: w is the kernel's own, so that after this block nobody sees what it holds; `op'...`
     go up to where w is declared again, and do not mention it; `dims` compare no sizes. The third: the
     body mentions i nowhere, and no declaration mentions what it declares."""
-    left = _rewritten(term, state)
-    return None if left is term else (left, state)
-
-
-def is_nothing(machine: Machine, term: Node, state: State) -> bool:
-    """Whether nothing is left to do of a term, by Simplify and this rule."""
-    term = simplify(term)
-    while DEAD in machine.names and (left := _rewritten(term, state)) is not term:
-        term = simplify(left)
-    return term == EMPTY
+    if not _declares(node):
+        return node
+    node = map_children(lambda child: without_dead(child, state), node)
+    if isinstance(node, Block):
+        return _without_dead(node, state)
+    return _once(node) if isinstance(node, Loop) else node
 
 
 @remembered
@@ -74,16 +66,6 @@ def _declares(node: Node) -> bool:
     if isinstance(node, COMPOUND):
         return any([_declares(child) for child in children(node)])
     return isinstance(node, Declare)
-
-
-def _rewritten(node: Node, state: State) -> Any:
-    """`node` after all the steps of the rule in it; the very same object if there are none."""
-    if not _declares(node):
-        return node
-    node = map_children(lambda child: _rewritten(child, state), node)
-    if isinstance(node, Block):
-        return _without_dead(node, state)
-    return _once(node) if isinstance(node, Loop) else node
 
 
 def _without_dead(node: Block, state: State) -> Node:
