@@ -19,7 +19,7 @@ from finchlang.walk import map_children, names, walk
 from finchlang.walk import replace as replace_in
 
 
-def shared(term: Loop, state: State, run: Callable[[Loop], None]) -> bool:
+def shared(term: Loop, state: State, run: Callable[[Loop], object]) -> bool:
     """Run a nest with variables in place of the positions of its fibers, and of the cells in which
     they say that they were written to: nothing is known of these, so that what is recorded is right for
     all that differ in them alone (`Host.share`). False if there is nothing to share.
