@@ -409,12 +409,15 @@ class Session:
             if variable.name not in bound:
                 message = f"{variable.name} is not defined"
                 raise FinchError("unknown name", message, variable.span)
-        results = denote(node.program, bound, functions)
+        declared: set[str] = set()
+        results = denote(node.program, bound, functions, declared=declared)
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():
             argument = tensors[name]
-            value = argument[KIND].commit(argument, memory_of(dense, argument))
+            is_made = name in declared or not argument[KIND].is_undeclared
+            memory = memory_of(dense, argument) if is_made else None
+            value = argument[KIND].commit(argument, memory)
             if value is not argument[VALUE]:
                 environment.set(name, value)
         return yielded(tuple(v.name for y in yields for v in y.names), environment)

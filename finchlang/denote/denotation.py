@@ -13,6 +13,7 @@ from finchlang.denote import shapes
 from finchlang.denote.arrays import DenseArray, bind
 from finchlang.denote.dimensions import Environment, Equations, Late
 from finchlang.denote.functions import Function, is_needed, of_function, type_of_result
+from finchlang.denote.lifecycle import check_life_cycle
 from finchlang.denote.operators import MEANINGS, Meaning, apply
 from finchlang.denote.places import Named, Places, needed
 from finchlang.denote.settled import settled
@@ -53,20 +54,30 @@ def denote(
     bindings: dict[str, Any],
     functions: Mapping[Operation, Function] | None = None,
     semantics: Callable[..., Denotation] | None = None,
+    declared: set[str] | None = None,
 ) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
     `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers
     and ranges, none of which is changed; `functions` what the functions in it are
-    in the script; `semantics` makes another Denotation. Results are NumPy arrays; of a Scalar, its value.
-    Raises FinchError of kind dimension, bounds, type or unknown name.
+    in the script; `semantics` makes another Denotation; `declared` is given the names of the tensors that
+    it came to declare. Results are NumPy arrays; of a Scalar, its value.
+    Raises FinchError of kind dimension, bounds, type, life cycle or unknown name.
     """
     if isinstance(program, Annotated):  # annotations do not change what it means
         program = program.program
     program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
-    made = (semantics or Denotation)(arrays, program, environment, functions or {})
-    made.run(program, environment, ())
+    try:
+        made = (semantics or Denotation)(arrays, program, environment, functions or {})
+        made.run(program, environment, ())
+    except FinchError as error:
+        if error.kind not in ("unknown name", "type"):
+            check_life_cycle(program)  # which depends on no value
+        raise
+    check_life_cycle(program)
+    if declared is not None:
+        declared |= made.declared
     results = {name: arrays[name].data for name in sorted(_updated(program))}
     return {name: data if data.ndim else data.item() for name, data in results.items()}
 
@@ -98,6 +109,7 @@ class Denotation(Places):
         functions: Mapping[Operation, Function],
     ):
         self.arrays, self.functions = arrays, functions
+        self.declared: set[str] = set()  # the tensors that the program came to declare
         self.is_idle = False  # whether the value of what is being looked at is not needed
         self.is_ahead = False  # whether dimensions are being found, ahead of the program
         self.changing: set[str] = set()  # tensors whose contents must not be looked at now
@@ -167,6 +179,7 @@ class Denotation(Places):
             what = f"{node.tensor.name} of {array.type} cannot be declared as this"
             raise FinchError("type", what, node.init.span)
         array.declare(shape, convert(init.value, array.type.dtype))
+        self.declared.add(node.tensor.name)
 
     def assign(self, target: Access, op: Node, value: Any, env: Environment) -> None:
         """`target <<op>>= value`; of or at `missing`, nothing."""

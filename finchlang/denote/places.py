@@ -58,7 +58,14 @@ class Places(ABC):
     # ---------------------------------------------------------------- elements
 
     def read(self, access: Access, env: Environment) -> Any:
-        root, at = self.locate(access, env)
+        """What is read; of a place that is out of range an error, if anything needs the value."""
+        try:
+            root, at = self.locate(access, env)
+        except FinchError as error:
+            if error.kind != "bounds":
+                raise
+            dtype = self.dtype(self.within_wrappers(access)[0], env)
+            return Failed(error.at(access.span), np.zeros((), dtype)[()])
         return MISSING if at is None else self.element(root, at, env)
 
     def element(self, root: Any, at: tuple[int, ...], env: Environment) -> Any:

@@ -232,15 +232,10 @@ def _in_concat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) ->
 
 
 def _slice(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (modes,), (p, (start, stop, step)) = parts, s
-    p, length = _index(p, len(modes)), _length(start, stop, step)
-
-    def within(n: int) -> int:
-        if length and not (1 <= start <= n and 1 <= start + (length - 1) * step <= n):
-            raise FinchError("bounds", f"the slice {start}:{step}:{stop} is not within 1:{n}")
-        return length
-
-    return _with(modes, p, of(_sized(within), modes[p]))
+    """(Whether it is within the mode is seen where an element is read.)"""
+    (modes,), (p, given) = parts, s
+    p, length = _index(p, len(modes)), _length(*given)
+    return _with(modes, p, of(_sized(lambda _: length), modes[p]))
 
 
 def _in_slice(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
@@ -305,21 +300,31 @@ def _in_stack(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> 
     return [(at[s[0] - 1] - 1, tuple(_with(at, s[0] - 1)))]
 
 
-def _block(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (c,) = s
-    if any(len(modes) != 2 for modes in parts):
+class _Block(Operator):
+    """Rows of tensors beside each other, one row below the other."""
+
+    def parts(self, call: Call) -> tuple[Node, ...]:
+        c, *tensors = call.args
+        if not isinstance(c, Literal) or type(c.value) is not int:
+            raise FinchError("type", "`block` takes an integer literal and tensors", call.span)
+        if c.value < 1 or len(tensors) % c.value:
+            message = f"{len(tensors)} blocks are no rows of {c.value}"
+            raise FinchError("dimension", message, call.span)
+        rows = [tensors[k : k + c.value] for k in range(0, len(tensors), c.value)]
+        return tuple(Call(Variable("concat"), (Literal(2), *row), span=call.span) for row in rows)
+
+    def settings(self, call: Call) -> list[Node]:
+        return []
+
+
+def _blocks(s: list[Any], rows: list[list[Mode]], of: Of) -> list[Mode]:
+    if any(len(modes) != 2 for modes in rows):
         raise _refused("blocks are matrices")
-    if c < 1 or len(parts) % c:
-        raise _refused(f"{len(parts)} blocks are no rows of {c}")
-    rows = [_concat([2], parts[k : k + c], of) for k in range(0, len(parts), c)]
     return _concat([1], rows, of)
 
 
-def _in_block(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
-    (c,) = s
-    ((row, at),) = _in_concat([1], shapes[::c], at)
-    ((column, at),) = _in_concat([2], shapes[row * c : row * c + c], at)
-    return [(row * c + column, at)]
+def _in_rows(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return _in_concat([1], shapes, at)
 
 
 def _times(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
@@ -427,14 +432,10 @@ OPERATORS = {
     "reshape": Operator(_reshape, _in_reshaped),
     **dict.fromkeys(("flatten", "vec"), _FLATTEN),
     "cat": _CONCAT,
-    "vcat": Operator(
-        lambda s, parts, of: _concat([1], parts, of),
-        lambda s, shapes, at: _in_concat([1], shapes, at),
-        takes_all=True,
-    ),
+    "vcat": Operator(lambda s, parts, of: _concat([1], parts, of), _in_rows, takes_all=True),
     "hcat": Operator(_hcat, _in_hcat, takes_all=True),
     "stack": Operator(_stack, _in_stack, first=1, takes_all=True),
-    "block": Operator(_block, _in_block, first=1, takes_all=True),
+    "block": _Block(_blocks, _in_rows, takes_all=True),
     "repeat": Operator(_times, _moved(lambda i, n, r: (i - 1) // r + 1)),
     "tile": Operator(_times, _moved(lambda i, n, r: (i - 1) % n + 1)),
     "roll": Operator(_same, _moved(lambda i, n, s: (i - 1 - s) % n + 1)),

@@ -44,6 +44,8 @@ class Kind:
 
     #: whether a result may be in other memory than the value was
     takes_memory = False
+    #: whether the arrays are those before anything was declared, without entries
+    is_undeclared = False
 
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
         """The arrays the value is kept in, as their owner sees them."""
@@ -399,6 +401,8 @@ MAKERS = _Makers(
 
 def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[np.ndarray]:
     """The arrays of a value of this format, as far as they are in use: not at all if it is renewed."""
+    if argument[KIND].is_undeclared:
+        return [*argument[ARRAYS]]
     memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
     storage = zip(level.levels(), memory.storage(level), strict=True)
     used = [own[name] for part, own in storage for name, _ in part.arrays]

@@ -10,7 +10,7 @@ from finchlang.normalize import Context, Format, stages
 from finchlang.normalize.context import RESERVED, WORDS
 from finchlang.normalize.shape_operators import operators_in
 from finchlang.operation import Operation, Ranged
-from finchlang.rules.spaces import has_gaps, inferred_fill
+from finchlang.rules.spaces import inferred_fill
 from finchlang.run.arguments import (
     ARRAYS,
     COUNTERS,
@@ -45,7 +45,7 @@ from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MaskValue
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.tensors.tensor import SwizzledTensor
 from finchlang.types import PairType
 from finchlang.walk import children, replace, rewrite_bottom_up, substitute, walk
 
@@ -265,18 +265,21 @@ def _with_fills(program: Node, fills: dict[Variable, Literal]) -> Node:
 
 
 def refilled(argument: Argument, fill: Literal, name: Variable) -> Argument:
-    """A tensor with another fill, as a kernel is called with it that makes it anew; what has a value
-    everywhere keeps its own. Raises FinchError "type" for what cannot have it."""
+    """A tensor with another fill, as a kernel is called with it that may make it anew: of memory before
+    anything was declared. Where every level is Dense it keeps its own. Raises FinchError "type" for what
+    cannot have it."""
     format = argument[FORMAT]
     level = format.level if isinstance(format, Swizzled) else format
-    if not has_gaps(level) or level.order == 0 or level.fill == fill:
+    is_dense = all(part.is_dense or part.is_leaf for part in level.levels())
+    if is_dense or level.order == 0 or level.fill == fill:
         return argument
     if argument[KIND] is not TENSOR or not isinstance(level.leaf, Element):
         message = f"`{name.name} .= _` finds the fill {fill.value}, which it cannot have"
         hint = f"bind {name.name} to a Tensor over an Element"
         raise FinchError("type", message, name.span, hint)
     new: Any = _with_leaf(level, Element(fill))
-    memory = Tensor(new, *argument[SHAPE]).memory
+    storage = [part.empty() for part in new.levels()]
+    memory = Memory.of(new, argument[SHAPE], storage, copied=False)
     if isinstance(format, Swizzled):
         new = Swizzled(new, format.permutation)
     body = memory.shape, memory.arrays, memory.counters
@@ -288,15 +291,19 @@ def _with_leaf(level: Level, leaf: Level) -> Level:
 
 
 class _OfRefilled(Kind):
-    """A tensor that takes another format than it had."""
+    """A tensor that takes another format than it had, once it is declared: then some array has entries,
+    or the tensor has none."""
 
     takes_memory = True
+    is_undeclared = True
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
+        if made is None or made.shape == argument[SHAPE] and not any(a.size for a in made.arrays):
+            return value  # the kernel did not come to the declaration
         tensor = value.body if isinstance(value, SwizzledTensor) else value
         tensor.format = format.level if isinstance(format, Swizzled) else format
-        tensor.memory = made or Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+        tensor.memory = made
         tensor.back_buffer, tensor.checked = None, True
         return value
 

@@ -23,6 +23,10 @@ from finchlang.testing.stored import as_array, same, stored_differences, unsound
 SEMANTICS = ("denote", "interpret", "residual", "native")
 #: what a script that ends with an error leaves
 ERROR = "the error"
+#: how the error ends of a format that has another fill than the one it is declared with
+FILL = "it cannot be declared otherwise"
+#: how errors begin of what is looked at once for a whole loop
+WITHIN = "the window ", "the slice "
 #: how errors of levels begin that are square
 SQUARE = tuple(f"{name} is square," for name, level in LEVELS.items() if level.is_square)
 #: the parts of the system, and the semantics that rest on each
@@ -223,9 +227,10 @@ def _all_same(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> b
 
 
 def _allow(found: Comparison) -> None:
-    """The denotation knows no formats. Where all others say that one is written out of order, or that one
-    which is square cannot have such sizes, it agrees; what an index of a wrong size is called depends on
-    when it is noticed; and it may have no memory for dense arrays."""
+    """The denotation knows no formats. Where all others say that one is written out of order, has another
+    fill, or is square and cannot have such sizes, it agrees. What an index of a wrong size is called
+    depends on when it is noticed. Windows are within their tensor as a whole, where it looks at the places
+    that are needed. And it may have no memory for dense arrays."""
     rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
     kinds = {error.kind if error else None for error in rest}
     others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
@@ -241,6 +246,10 @@ def _allow(found: Comparison) -> None:
             found.allowed["a format that is not written in this order"] += 1
         elif own is None and all(e and e.message.startswith(SQUARE) for e in rest):
             found.allowed["a format that is square"] += 1
+        elif own is None and all(e and e.message.endswith(FILL) for e in rest):
+            found.allowed["a format that has another fill"] += 1
+        elif own is None and all(e and e.message.startswith(WITHIN) for e in rest):
+            found.allowed["a window that is looked at where its loop begins"] += 1
         elif own in late and others in late:
             found.allowed["a wrong size, noticed early or late"] += 1
         else:
