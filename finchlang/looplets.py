@@ -11,7 +11,9 @@ each is its own (compared by identity), because each carries state of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
+from types import MethodType
 from typing import Any, ClassVar
 
 from finchlang.host.fold import ONE, ZERO, add, compare, sub
@@ -209,6 +211,20 @@ class Regions(Stored):
 
 def _same(part: Any) -> Any:
     return part
+
+
+def apart(steps: Steps) -> Steps:
+    """Steps whose functions take notes for each other, with notes of their own."""
+    owner = getattr(steps.stride, "__self__", None)
+    if owner is None:
+        return steps
+    other, own = copy(owner), {}
+    for name in ("stride", "body", "next"):
+        function = getattr(steps, name)
+        if getattr(function, "__self__", None) is owner:
+            own[name] = MethodType(function.__func__, other)
+    changes: dict[str, Any] = own
+    return replace(steps, **changes)
 
 
 def rebuild(

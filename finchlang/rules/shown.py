@@ -4,10 +4,8 @@ functions tell of, subtensors by their tensor's name, literals plainly; and what
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from types import MethodType
 from typing import Any
 
 from finchlang.host.interface import Host
@@ -27,6 +25,7 @@ from finchlang.looplets import (
     Steps,
     Switch,
     Thunk,
+    apart,
 )
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Access, Block, Index, Literal, Node, Value, Variable
@@ -136,20 +135,6 @@ def part_of(looplet: Looplet, i: Expr) -> Part:
         return _part(looplet, host, i)
 
 
-def _apart(steps: Steps) -> Steps:
-    """Steps whose functions take notes for each other, with notes of their own."""
-    owner = getattr(steps.stride, "__self__", None)
-    if owner is None:
-        return steps
-    other, own = copy(owner), {}
-    for name in ("stride", "body"):
-        function = getattr(steps, name)
-        if getattr(function, "__self__", None) is owner:
-            own[name] = MethodType(function.__func__, other)
-    changes: dict[str, Any] = own
-    return replace(steps, **changes)
-
-
 def _part(node: Any, host: Host, i: Expr) -> Part:
     def inside(given: Node) -> Part:
         return _part(given, host, i)
@@ -188,7 +173,7 @@ def _part(node: Any, host: Host, i: Expr) -> Part:
             return Part("acceptrun", parts=(given(lambda host: accept(host, i, i)),))
         case Steps():
             kind = "blocks" if isinstance(node, Blocks) else type(node).__name__.lower()
-            node = _apart(node)
+            node = apart(node)
             stride = plain(node.stride(host))
             seeks = node.seek is not None
             return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)

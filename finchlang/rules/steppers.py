@@ -9,7 +9,7 @@ from functools import partial, reduce
 
 from finchlang.host.fold import add, compare, maximum
 from finchlang.host.ir import Expr
-from finchlang.looplets import Blocks, Jumper, Stepper, Steps, set_end
+from finchlang.looplets import Blocks, Jumper, Stepper, Steps, apart, set_end
 from finchlang.rules.breaks import run_regions
 from finchlang.rules.context import Context, looplet_rule
 from finchlang.rules.engine import Machine, State, Step, Terms, if_not_empty
@@ -90,10 +90,11 @@ def stepper_next(machine: Machine, E: Context, state: State) -> Step:
 
     All these steps of a loop are taken here, each over the region up to the smallest stride (the
     figure leaves the extents out); each stepper that ends there moves on, once."""
-    (first, last), host, steppers = E.region, state.host, E.holes
+    (first, last), host = E.region, state.host
     is_point = first is last
 
     def region(start: Expr) -> Expr:
+        steppers = [apart(s) for s in E.holes]
         strides = [host.let(s.stride(host), "stride") for s in steppers]
         stop = last if is_point else lesser(last, reduce(lesser, strides))
         stop = host.let(stop, "stop", lower=start)

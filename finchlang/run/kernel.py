@@ -17,6 +17,7 @@ from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.interface import Host
 from finchlang.host.ir import Residual, Var
 from finchlang.host.looking import shielded
+from finchlang.host.remember import RememberingHost
 from finchlang.host.residual import ResidualHost, no_collection
 from finchlang.host.verify import verified
 from finchlang.locks import cached_property
@@ -202,22 +203,19 @@ class Kernel:
         arrays, inputs = self._copied(arguments)
         buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
         host.arrays |= dict(zip(buffers, arrays, strict=True))
-        variables = [v for bound in self.bounds for v in bound.inputs]
-        given = zip([*variables, *self._inputs.values()], [*inputs, *numbers], strict=True)
-        for variable, value in given:
+        variables = [*(v for bound in self.bounds for v in bound.inputs), *self._inputs.values()]
+        for variable, value in zip(variables, [*inputs, *numbers], strict=True):
             variable.held = value
         interrupts.interruptible(lambda: self.run_rules(host, tracer))
         outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
         return self._made(arguments, [host.arrays[b] for b in buffers], outputs), host.steps
 
-    def _evaluate(
-        self, arguments: Values, numbers: Values, _: Tracer | None, host: ExecutingHost
-    ) -> Outcome:
+    def _evaluate(self, arguments: Values, numbers: Values, host: ExecutingHost) -> Outcome:
         """Run the residual program by the plain evaluator."""
         arrays, inputs = self._copied(arguments)
         given = self.residual, arrays, [*inputs, *numbers], host
-        host, arrays, outputs = interrupts.interruptible(lambda: run_residual(*given))
-        return self._made(arguments, arrays, outputs), host.steps
+        host, *made = interrupts.interruptible(lambda: run_residual(*given))
+        return self._made(arguments, *made), host.steps
 
     def run_on(
         self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
@@ -240,8 +238,10 @@ class Kernel:
             arguments = [*arguments, *map(tensor_argument, self._workspaces)]
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
-        method = self._interpret if engine == "interpret" else self._evaluate
-        return method(arguments, numbers, tracer, host or ExecutingHost())
+        if engine == "interpret":  # rules that tell of each step are applied anew in each
+            host = host or (RememberingHost() if tracer is None else ExecutingHost())
+            return self._interpret(arguments, numbers, tracer, host)
+        return self._evaluate(arguments, numbers, host or ExecutingHost())
 
     def _run_on(
         self, engine: str, values: Values, numbers: Values, tracer: Tracer | None = None

@@ -14,6 +14,7 @@ from finchlang.host.execute import ExecutingHost, run_code
 from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr, Var
+from finchlang.host.remember import RememberingHost
 from finchlang.host.residual import ResidualHost
 from finchlang.normalize.types import annotate, with_fills
 from finchlang.rules.engine import Machine, State
@@ -129,8 +130,12 @@ class Setup:
         tensors = {**self.tensors, **{n: b.fiber for n, b in bounds.items()}}
         Machine(rules(self.which)).run(self.program(), State.before(host, tensors))
 
-    def execute(self, work: Callable[[ExecutingHost, dict[str, Bound]], None]) -> Outcome:
-        """Perform `work` on fresh copies of all memory."""
+    def execute(
+        self,
+        work: Callable[[ExecutingHost, dict[str, Bound]], None],
+        kind: type[ExecutingHost] = ExecutingHost,
+    ) -> Outcome:
+        """Perform `work` on fresh copies of all memory, on a host of this kind."""
         bounds = {n: bind(n, self.level(n), True) for n in self.outputs}
         held = {n: self._empty(n) for n in self.outputs}
         arrays = {b: a.copy() for b, a in self.memory.arrays.items()}
@@ -140,7 +145,7 @@ class Setup:
             inputs = bound.given(given[SHAPE], given[COUNTERS])
             for variable, value in zip(bound.inputs, inputs, strict=True):
                 variable.held = value
-        host = ExecutingHost(arrays)
+        host = kind(arrays)
         error = None
         try:
             work(host, bounds)
@@ -173,8 +178,9 @@ def run_both(
     which: str = "all",
     element: str = "Dense(Element(0.0))",
 ) -> Outcome:
-    """Interpret the kernel, and stage it and evaluate the residual. Both must end alike: the same
-    results, the same memory, the same error, and (congruence) the same host steps."""
+    """Interpret the kernel, applying rules anew in each round of a loop, and remembering; and stage it and
+    evaluate the residual. All must end alike: the same results, the same memory, the same error, and
+    (congruence) the same host steps."""
     named: dict[str, TensorLike] = {t.name: t for t in tensors}
     setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
     first = setup.execute(setup.run)
@@ -184,13 +190,13 @@ def run_both(
         setup.run(recorder, bounds)
         run_code(recorder.code(), host)
 
-    second = setup.execute(staged_run)
-    for name, result in first.results.items():
-        np.testing.assert_array_equal(second.results[name], result)
-    for buffer, array in first.arrays.items():
-        np.testing.assert_array_equal(second.arrays[buffer], array)
-    assert (first.error and str(first.error)) == (second.error and str(second.error))
-    assert first.error or first.steps == second.steps
+    for other in (setup.execute(staged_run), setup.execute(setup.run, RememberingHost)):
+        for name, result in first.results.items():
+            np.testing.assert_array_equal(other.results[name], result)
+        for buffer, array in first.arrays.items():
+            np.testing.assert_array_equal(other.arrays[buffer], array)
+        assert (first.error and str(first.error)) == (other.error and str(other.error))
+        assert first.error or first.steps == other.steps
     return first
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.fold import op
 from finchlang.host.ir import Buffer, Cell, Expr, Procedure, Residual, Var
+from finchlang.host.remember import RememberingHost
 from finchlang.host.residual import ResidualHost
 from finchlang.host.verify import check
 from finchlang.native.jit import compile_residual
@@ -128,8 +129,13 @@ def _done(host: ExecutingHost, buffers: Sequence[Buffer], outputs: Sequence[Cell
     return Done(arrays, [host.cells.get(cell) for cell in outputs], steps=host.steps)
 
 
-def executed(program: Program, arrays: Sequence[np.ndarray], inputs: Sequence[Any]) -> Done:
-    host = ExecutingHost()
+def executed(
+    program: Program,
+    arrays: Sequence[np.ndarray],
+    inputs: Sequence[Any],
+    kind: type[ExecutingHost] = ExecutingHost,
+) -> Done:
+    host = kind()
     sample = Sample(host, [array.copy() for array in arrays], inputs)
     error = _error_of(lambda: program.make(sample, *program.args))
     done = _done(host, sample.buffers, sample.outputs)
@@ -200,9 +206,10 @@ def everywhere(
     hosts that count them the same steps. Where it fails, native code leaves arrays as they were. What is
     a Bug is found by all but unchecked native code, which is not run; `error` is that of checked code."""
     first = executed(program, arrays, inputs)
-    second = evaluated(program.residual, arrays, inputs)
-    assert first.error == second.error and first.steps == second.steps
-    assert_same(second, first, rtol)
+    remembered = executed(program, arrays, inputs, RememberingHost)
+    for other in (evaluated(program.residual, arrays, inputs), remembered):
+        assert first.error == other.error and first.steps == other.steps
+        assert_same(other, first, rtol)
     is_bug = first.error is not None and first.error[0] == BUG
     for checked in (True,) if is_bug else (False, True):
         found = native(program.compiled(checked), arrays, inputs)

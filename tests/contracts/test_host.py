@@ -1,9 +1,10 @@
-"""The contract of the host language: the executing host, the recording one with its evaluator, and native
+"""The contract of the host language: the executing hosts, the recording one with its evaluator, and native
 code do the same, in each operation, on each type, and in programs at random."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from finchlang.host.execute import ExecutingHost
 from finchlang.host.fold import ONE, ZERO, cast, const, op
 from finchlang.host.ir import COMPARISONS, OPS, Expr, Op, Var
+from finchlang.host.remember import RememberingHost
 from finchlang.source import Bug
 from finchlang.types import TYPES, Bool, Float32, Float64, Int32, Int64, Type, UInt64
 
@@ -287,6 +289,26 @@ def collatz(s: Sample) -> None:
 def test_loops_and_branches_in_each_other() -> None:
     done = everywhere(Program(collatz), [np.zeros(40, np.int64)], 40)
     assert done.arrays[0][27] == 111
+
+
+def test_what_is_remembered_is_derived_once() -> None:
+    """The body of a loop however often it is run, an arm when it is first reached, or never."""
+    host, derived = RememberingHost(), Counter[str]()
+    total = host.cell(ZERO)
+
+    def add(name: str, i: Expr) -> None:
+        derived[name] += 1
+        host.set(total, op("add", host.get(total), i))
+
+    def body(i: Expr) -> None:
+        derived["body"] += 1
+        host.branch(op("gt", i, 97), lambda: add("late", i), lambda: add("early", i))
+        host.branch(op("gt", i, 100), lambda: add("never", i))
+
+    for _ in range(2):
+        host.count(ONE, const(100), body)
+    assert host.evaluate(host.get(total)) == 2 * 5050
+    assert derived == {"body": 2, "early": 2, "late": 2}
 
 
 def test_what_is_apart_changes_the_cells_and_buffers_around() -> None:
