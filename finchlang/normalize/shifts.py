@@ -41,7 +41,8 @@ def terms(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
 
 
 def total(parts: list[tuple[int, Node]]) -> Node:
-    """The sum of signed terms, with the integers in it added up and opposite terms left away."""
+    """The sum of signed terms, with the integers in it added up and opposite terms left away: what is
+    added, less the sum of what is taken away."""
     constant, rest = 0, list[tuple[int, Node]]()
     for sign, node in parts:
         if isinstance(node, Literal) and node.type is None and type(node.value) is int:
@@ -50,19 +51,19 @@ def total(parts: list[tuple[int, Node]]) -> Node:
             rest.remove((-sign, node))
         else:
             rest.append((sign, node))
-    rest.sort(key=lambda part: part[0] < 0)  # what is added first
-    if not rest:
-        return Literal(constant)
-    (sign, result), *others = rest
-    if sign < 0:
-        result, constant = call("-", Literal(constant), result, span=result.span), 0
-    for sign, node in others:
-        result = call("+" if sign > 0 else "-", result, node, span=result.span)
-    if constant:
-        result = call(
-            "+" if constant > 0 else "-", result, Literal(abs(constant)), span=result.span
-        )
+    added = [node for sign, node in rest if sign > 0]
+    taken = [node for sign, node in rest if sign < 0]
+    result = reduce(_sum, added) if added else Literal(constant)
+    if taken:
+        result = call("-", result, reduce(_sum, taken), span=(added or taken)[0].span)
+    if constant and added:
+        op = "+" if constant > 0 else "-"
+        result = call(op, result, Literal(abs(constant)), span=result.span)
     return result
+
+
+def _sum(a: Node, b: Node) -> Node:
+    return call("+", a, b, span=a.span)
 
 
 def plus(a: Node, b: Node, sign: int = 1) -> Node:

@@ -27,12 +27,13 @@ class State:
     """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber (for
     other names e is a substitution); t is in the host; `declared` is d, the tensors that belong to
     this scope, in which alone they change their mode. `own` are the tensors that nobody sees outside
-    of the blocks that declare them."""
+    of the blocks that declare them, `sizes` the sums and products that are known to be sizes."""
 
     host: Host
     tensors: Mapping[str, TensorLike]
     declared: frozenset[str] = frozenset()
     own: frozenset[str] = frozenset()
+    sizes: frozenset[Expr] = frozenset()
 
     @staticmethod
     def before(host: Host, tensors: Mapping[str, TensorLike], own: Iterable[str] = ()) -> State:
@@ -41,6 +42,9 @@ class State:
 
     def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
         return replace(self, tensors={**self.tensors, **changes})
+
+    def with_sizes(self, sizes: Iterable[Expr]) -> State:
+        return replace(self, sizes=frozenset(sizes))
 
     def inside(self) -> State:
         """(e, t, {}): the state in which a scope within this one begins."""

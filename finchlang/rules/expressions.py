@@ -12,7 +12,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op
 from finchlang.properties import called
 from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
-from finchlang.source import Bug, FinchError, Span
+from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MODES,
     OF_TENSORS,
@@ -156,8 +156,6 @@ def evaluate_extent(
     """
     match node:
         case Extent(first, last):
-            for part in (first, last):
-                _check_products(part, state, node.span)
             start = _bound(first, state, machine)
             return start, start if first == last else _bound(last, state, machine), ()
         case Call(Variable("meet"), parts):
@@ -174,20 +172,32 @@ def evaluate_extent(
     raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
 
 
-def _check_products(node: Node, state: State, span: Span | None) -> None:
-    """What sizes are multiplied to in an extent is a size: it does not wrap around."""
-    for product in reversed([n for n in walk(node) if isinstance(n, Call) and n.op == TIMES]):
-        sizes = [evaluate(arg, state) for arg in product.args]
-        if all(s.type.is_integer for s in sizes):
-            before, *others = [cast(s, Int64) for s in sizes]
-            for size in others:
-                check_product(state.host, before, size, span)
-                before = op("mul", before, size)
-    for total in [n for n in walk(node) if isinstance(n, Call) and n.op == Variable("+")]:
-        if all(any(n == SIZE for n in walk(arg)) for arg in total.args):
-            fits = compare("ge", cast(evaluate(total, state), Int64), 0)
-            message = "dimensions one after the other are longer than 2^62"
-            fail_unless(state.host, fits, "dimension", message, (), span)
+def with_sizes(node: Node, state: State) -> State:
+    """The state once it is checked that what sizes in an extent are multiplied or added up to is a size:
+    it does not wrap around. What is known to be one is not asked again."""
+    known, host = set(state.sizes), state.host
+    for extent in [n for n in walk(node) if isinstance(n, Extent)]:
+        parts = (n for end in (extent.start, extent.stop) for n in walk(end))
+        calls = [n for n in parts if isinstance(n, Call)][::-1]  # what stands within others first
+        for product in [n for n in calls if n.op == TIMES]:
+            sizes = [evaluate(arg, state) for arg in product.args]
+            if all(s.type.is_integer for s in sizes):
+                before, *others = [cast(s, Int64) for s in sizes]
+                for size in others:
+                    whole = op("mul", before, size)
+                    if whole not in known:
+                        check_product(host, before, size, extent.span)
+                    known.add(whole)
+                    before = whole
+        for total in [n for n in calls if n.op == PLUS]:
+            if all(any(n == SIZE for n in walk(arg)) for arg in total.args):
+                whole = cast(evaluate(total, state), Int64)
+                if whole not in known:
+                    message = "dimensions one after the other are longer than 2^62"
+                    fits = compare("ge", whole, 0)
+                    fail_unless(host, fits, "dimension", message, (), extent.span)
+                known.add(whole)
+    return state if len(known) == len(state.sizes) else state.with_sizes(known)
 
 
 def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
@@ -208,8 +218,8 @@ def _least(extent: Node, other: Node) -> Any:
 
 
 SIZE = Variable("size")
-_SHIFTS = Variable("+"), Variable("-")
-TIMES = Variable("*")
+PLUS, TIMES = Variable("+"), Variable("*")
+_SHIFTS = PLUS, Variable("-")
 
 
 def _origin(node: Node) -> str:

@@ -35,7 +35,7 @@ from finchlang.rules.context import (
     with_bounds,
 )
 from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_empty, rule
-from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve
+from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve, with_sizes
 from finchlang.rules.leaving import count
 from finchlang.rules.prove import at_most
 from finchlang.rules.shared import shared
@@ -71,6 +71,7 @@ def extent(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     if any(map(is_missing, walk(term.extent))) and simplify(term) is not term:
         return None
+    state = with_sizes(term.extent, state)
     start, stop, _ = evaluate_extent(term.extent, state, machine)
     return with_bounds(term, start, stop), state
 

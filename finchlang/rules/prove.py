@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any
 
 from finchlang.host.fold import maximum, minimum, split_sum
-from finchlang.host.ir import Expr, Op, Var
+from finchlang.host.ir import Const, Expr, Op, Var
 from finchlang.walk import FORGETTING, memo
 
 _DEPTH = 8
@@ -92,7 +93,12 @@ def _parts(expr: Expr | None) -> list[Any]:
 
 
 def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
-    """What is added to the same term in sums a and b, or multiplied by the same factor, and that."""
+    """What is added to the same terms in sums a and b, or multiplied by the same factor, and that."""
+    if _is_sum(a) and _is_sum(b):
+        (own, more), (others, less) = _terms(a), _terms(b)
+        left, right = list((own - others).elements()), list((others - own).elements())
+        if len(left) < 2 and len(right) < 2:
+            return [(_sum(left, more), _sum(right, less), None)]
     if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name in ("add", "mul")):
         return []
     return [
@@ -101,6 +107,29 @@ def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
         for n in (0, 1)
         if a.args[k] is b.args[n]
     ]
+
+
+def _is_sum(expr: Expr | None) -> bool:
+    """Whether something is a sum, or the name of one."""
+    whole = expr.definition if isinstance(expr, Var) else expr
+    return isinstance(whole, Op) and whole.name == "add"
+
+
+def _sum(terms: list[Expr], constant: int) -> tuple[Expr | None, int]:
+    """A sum of one term at most."""
+    return (terms[0] if terms else None), constant
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _terms(expr: Expr) -> tuple[Counter[Expr], int]:
+    """The terms of a sum, and the constant in it."""
+    if isinstance(expr, Const):
+        return Counter(), expr.value
+    if not _is_sum(expr):
+        return Counter((expr,)), 0
+    whole: Any = expr.definition if isinstance(expr, Var) else expr
+    (one, more), (other, less) = map(_terms, whole.args)
+    return one + other, more + less
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -114,7 +143,7 @@ def _facts(expr: Expr | None, whole: str, part: str) -> tuple[Sums, Sums]:
     return _sums(_operands(expr, whole)), _sums(_operands(expr, part))
 
 
-FORGETTING.append(_facts.cache_clear)
+FORGETTING += [_facts.cache_clear, _terms.cache_clear]
 
 
 def _sums(exprs: tuple[Expr, ...]) -> Sums:

@@ -37,7 +37,7 @@ def shared(term: Loop, state: State, run: Callable[[Loop], object]) -> bool:
     stands_in: dict[Any, Any] = {p: _position(k) for k, p in enumerate(positions)}
     stands_in |= {c: _cell(k) for k, c in enumerate(cells)}
     around = frozenset((name, state.tensors.get(name)) for _, name in names(term))
-    key = _with(term, stands_in), around, state.declared, state.own
+    key = _with(term, stands_in), around, state.declared, state.own, state.sizes
 
     def body(own_positions: tuple[Expr, ...], own_cells: tuple[Cell, ...]) -> None:
         own = dict(zip((*positions, *cells), (*own_positions, *own_cells), strict=True))

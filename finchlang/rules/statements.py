@@ -25,6 +25,7 @@ from finchlang.rules.expressions import (
     evaluate_extent,
     is_ready,
     resolve,
+    with_sizes,
 )
 from finchlang.rules.prove import greater
 from finchlang.source import Bug, FinchError
@@ -106,6 +107,7 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
 def _with_extent(machine: Machine, term: Define, state: State) -> Step:
     """Define where the variable stands for an extent, with the last value of the first part of a
     `meet` in the place of the others', also as a size of tensors."""
+    state = with_sizes(term.value, state)
     start, stop, others = evaluate_extent(term.value, state, machine)
     tensors = {
         name: replace(tensor, dims=tuple(stop if d in others else d for d in tensor.dims))
@@ -182,6 +184,8 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     fiber = _root(term.tensor, state)
     expect_mode(term.tensor, fiber, READ, term)
     host, store, level = state.host, fiber.store, fiber.level
+    for dim in term.dims:
+        state = with_sizes(dim, state)
     # an extent that is empty makes a dimension of size 0
     dims = tuple(host.let(greater(evaluate_extent(d, state, machine)[1], ZERO)) for d in term.dims)
     _check_room(fiber, dims, term, state)
