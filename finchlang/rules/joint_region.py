@@ -41,8 +41,8 @@ class Region(Joint):
             found = self._among(node)
             if len(found) > most and all(map(_is_of_runs_and_lookups, found)):
                 best, most = node, len(found)
-        if best is None:
-            return self.one_by_one()
+        if best is None or (isinstance(best, Access) and len(best.indices) > 1):
+            return self._told_apart_within() or self.one_by_one()
         cases = self.analysis.cases(best)
         assert cases is not None
         choices = self._among(best)
@@ -52,6 +52,14 @@ class Region(Joint):
             arms += self._arms(best, choices, when, outcome)
         *more, (_, last) = self._arms(best, choices, TRUE, cases.otherwise)
         return self.in_arms([*arms, *more], last)
+
+    def _told_apart_within(self) -> Step | None:
+        """The choices made at each coordinate, if some are of tensors that loops within go over."""
+        own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
+        inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
+        if not any(c in inner for c in own):
+            return None
+        return self._moved_in(own, _as_lookup), self.state
 
     def _arms(
         self, best: Node, choices: list[Choice], when: Expr, outcome: Outcome

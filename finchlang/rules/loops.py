@@ -192,7 +192,7 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     host's to share."""
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
-    sites = _unfurlable(term)
+    sites = unfurlable(term)
     if not sites and _unfurl_scalars(term, state) is term:
         return None
 
@@ -211,7 +211,7 @@ def _unfurled(term: Loop, state: State) -> Node:
     targets = [n.target for n in walk(term) if isinstance(n, Assign)]
     made = {
         tensor: _unfurl_site(term, site, UPDATE if site in targets else READ, state)
-        for tensor, site in _unfurlable(term).items()
+        for tensor, site in unfurlable(term).items()
     }
 
     def change(access: Access) -> Access:  # every access with this index at once
@@ -263,7 +263,7 @@ def _unfurl_site(term: Loop, site: Access, mode: str, state: State) -> tuple[Nod
     return looplet, captured
 
 
-def _unfurlable(term: Loop) -> dict[Node, Access]:
+def unfurlable(term: Loop) -> dict[Node, Access]:
     """The tensors that are accessed at the loop's index, each with its first access."""
     found: dict[Node, Access] = {}
     for access in accesses_in(term.body):

@@ -4,14 +4,26 @@ base rules tell all combinations of them apart."""
 
 from __future__ import annotations
 
-from finchlang.looplets import Choice, Spike
-from finchlang.rules.context import accesses_in, bounded, find_all, is_at
+from finchlang.looplets import Choice, Run, Sequence, Spike
+from finchlang.rules.context import (
+    accesses_in,
+    bounded,
+    find_all,
+    find_looplets,
+    is_at,
+    put_in,
+    rewrite_accesses,
+)
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.joint_point import Point
 from finchlang.rules.joint_region import Region
+from finchlang.rules.loops import loop, unfurl, unfurlable
 from finchlang.rules.one_of import gives_tensors
 from finchlang.rules.regions import spike as spike_rule
-from finchlang.syntax import Loop, Node
+from finchlang.rules.simplify import simplify
+from finchlang.syntax import Literal, Loop, Node
+from finchlang.tensors.element import typed_literal
+from finchlang.tensors.masks import Mask
 
 
 @rule("Union", is_derived=True)
@@ -22,12 +34,13 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
 
     f being the largest expression with several of them whose cases are known. Over a region of
     choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on
-    nothing but Simplify, which says what the cases of f are (see `cases`)."""
+    nothing but Simplify, which says what the cases of f are (see `cases`). Choices of tensors wait for
+    what parts them: a mask of a loop within, as that of the rows in which blocks stand."""
     choices = find_all(term, Choice)
     region = bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
     if tensors:
-        return Point(machine, term, state, tensors).step()
+        return _of_tensors(machine, term, state, tensors)
     if region is not None and region[0] is not region[1]:
         assert isinstance(term, Loop)
         wide = [c for c in choices if _is_over(c, term)]
@@ -37,6 +50,50 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if choices or len(find_all(term, Spike)) > 1:
         return Point(machine, term, state, choices).step()
     return None
+
+
+def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
+    """The step where choices of tensors are told apart, or that leads to where fewer of them meet."""
+    if _is_free(term):
+        return loop.apply(machine, term, state)
+    for x in dict.fromkeys(a.tensor for a in accesses_in(term)):
+        if _parts(term, x, tensors):
+            if isinstance(x, Choice):
+                return Point(machine, term, state, [x]).one_by_one()
+            return unfurl.apply(machine, term, state) if isinstance(x, Mask) else None
+    return Point(machine, term, state, tensors).step()
+
+
+def _is_free(term: Node) -> bool:
+    """Whether a term is a loop over one coordinate at which nothing is left to be looked at."""
+    region = bounded(term)
+    if not isinstance(term, Loop) or region is None or region[0] is not region[1]:
+        return False
+    return not any(_is_over(x, term) for x in find_looplets(term))
+
+
+def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
+    """Whether a mask, a sequence of literals or another choice parts the choices of tensors: each of
+    these is left in one of its cases alone."""
+    match divider:
+        case Mask() if isinstance(term, Loop) and divider in unfurlable(term):
+            cases: list[Node] = [typed_literal(True), typed_literal(False)]
+        case Sequence(phases):
+            cases = [phase.body.body for phase in phases if isinstance(phase.body, Run)]
+            if len(cases) < len(phases) or not all(isinstance(n, Literal) for n in cases):
+                return False
+        case Choice(options, otherwise) if not gives_tensors(divider):
+            cases = [*(n for _, n in options), otherwise]
+        case _:
+            return False
+
+    def rest(case: Node) -> Node:
+        return simplify(
+            rewrite_accesses(lambda a: put_in(a, case, False) if a.tensor == divider else a, term)
+        )
+
+    left = [x for case in cases for x in find_looplets(rest(case)) if x in tensors]
+    return 0 < len(left) == len(set(left))
 
 
 def _is_over(looplet: Node, loop: Loop) -> bool:

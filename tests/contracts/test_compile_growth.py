@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import cProfile
 import pstats
+import re
 import sys
 from collections.abc import Callable, Iterator
 
@@ -116,6 +117,40 @@ def test_twice_as_many_take_twice_as_long(what: str) -> None:
     assert of(2 * count) <= most * of(count)
 
 
+def statements(text: str, formats: dict[str, str]) -> int:
+    """How many statements the residual program has."""
+    return len(list(everything(kernel(text, formats).residual)))
+
+
+def shaped(shape: str, format: str, order: int, written: str) -> tuple[str, dict[str, str]]:
+    """A kernel that stores an expression of shape operators on tensors A0, A1, ... of one format."""
+    loops, at = ", ".join(f"{i} = _" for i in "lkji"[-order:]), ", ".join("ijkl"[:order])
+    names = dict.fromkeys(re.findall(r"A\d+", shape), format)
+    return f"C .= 0; for {loops}; C[{at}] = {shape}[{at}] end", {"C": written, **names}
+
+
+def numbered(count: int) -> str:
+    return ", ".join(f"A{k}" for k in range(count))
+
+
+#: shapes of so many parts, each with its kernel
+SHAPES: dict[str, tuple[Make, int]] = {
+    "parts of a vector": (lambda k: shaped(f"vcat({numbered(k)})", LIST, 1, LIST), 8),
+    "rows of two blocks": (lambda k: shaped(f"block(2, {numbered(2 * k)})", CSC, 2, CSC), 4),
+    "rows of two sparse blocks": (
+        lambda k: shaped(f"block(2, {numbered(2 * k)})", f"SparseList({LIST})", 2, CSC),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SHAPES)
+def test_code_of_shapes_grows_linearly(what: str) -> None:
+    make, count = SHAPES[what]
+    first, second, third = (statements(*make(count + k)) for k in (0, count // 2, count))
+    assert third - second <= 1.2 * (second - first)
+
+
 @pytest.mark.parametrize("count, orders", [(2, (4, 5, 6)), (3, (3, 4, 5))])
 def test_unions_of_many_modes_grow_linearly(count: int, orders: tuple[int, int, int]) -> None:
     """Whatever operands are left over at some coordinate, the rest of their nest is staged once."""
@@ -125,7 +160,7 @@ def test_unions_of_many_modes_grow_linearly(count: int, orders: tuple[int, int, 
         names = [f"A{k}" for k in range(count)]
         text = f"R .= 0; for {loops}; R[{at}] = {' + '.join(f'{n}[{at}]' for n in names)} end"
         format = "SparseList(" * order + "Element(0)" + ")" * order
-        return len(list(everything(kernel(text, dict.fromkeys(["R", *names], format)).residual)))
+        return statements(text, dict.fromkeys(["R", *names], format))
 
     first, second, third = map(size, orders)
     assert third - second <= 1.05 * (second - first)
