@@ -49,8 +49,11 @@ from finchlang.walk import block, map_children, walk
 
 #: with more cases than this a loop takes longer to stage than it takes to store what has them
 MANY = 16
-#: how many times as many cases each part more makes where the index is computed, by what computes it
-_COMPUTED = {"collapse": 3, "window": 3, "split": 6}
+#: how many times as many cases each part more makes where the index is computed, by what computes it;
+#: and where parts stand beside each other within the entries of an outer mode, between which is a row
+#: of cases, too
+_COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
+_NOT_COMPUTED = 0, 0
 _SHIFTED = ("+", "-", "~", *PROTOCOLS)
 
 
@@ -133,7 +136,8 @@ class Stores(Terms):
         depend on nothing that the loop binds or writes; first those in others."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
-            found = [j for access in plain for j in _joined(access, over=self.over)]
+            gaps = {name: _with_gaps(known) for name, known in self.types.items()}
+            found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
             joined = {j.access for j in found}
             reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
             beside = sum(any(i in self.over for i in _names(a)) for a in reads)
@@ -221,22 +225,28 @@ class Stores(Terms):
 @dataclass(frozen=True)
 class _Joined:
     """A concatenation in an access, which is not within another, and in how many cases it comes apart:
-    if it `is_cut`, those of its parts."""
+    if it `is_cut`, those of its parts. `gaps` has for each tensor the
+    outermost mode with gaps."""
 
     node: Call
     cases: int
     is_cut: bool
     access: Access
+    gaps: Mapping[str, int]
 
     def within(self) -> Iterator[_Joined]:
         """Those that its parts are made of; parts that are concatenations are as good as their parts."""
         for part in self.node.args[1:]:
-            for found in _joined(self.access, part):
+            for found in _joined(self.access, self.gaps, part):
                 yield from found.within() if found.node is part else [found]
 
 
 def _joined(
-    access: Access, tensor: Node | None = None, factor: int = 0, over: Mapping[str, int] = {}
+    access: Access,
+    gaps: Mapping[str, int],
+    tensor: Node | None = None,
+    factors: tuple[int, int] = _NOT_COMPUTED,
+    over: Mapping[str, int] = {},
 ) -> Iterator[_Joined]:
     """The concatenations in an access, or in the tensor of one; an index is `over` several modes if what
     it writes is collapsed."""
@@ -244,22 +254,34 @@ def _joined(
         tensor, names = access.tensor, [i for i in access.indices if isinstance(i, Index)]
         is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
         splits = max((over.get(i.name, 0) for i in names), default=0)
-        factor = _COMPUTED["split"] ** splits if splits else 0 if is_plain else _COMPUTED["window"]
+        factors = _NOT_COMPUTED if is_plain else _COMPUTED["window"]
+        if splits:
+            one, other = _COMPUTED["split"]
+            factors = one**splits, other**splits
     if isinstance(tensor, Formula):
         for inner in own_accesses(tensor.value):
-            yield from _joined(inner, inner.tensor, factor)
+            yield from _joined(inner, gaps, inner.tensor, factors)
     elif isinstance(tensor, Call) and is_call(tensor, "concat"):
-        parts = [(part, list(_joined(access, part))) for part in tensor.args[1:]]
+        parts = [(part, list(_joined(access, gaps, part))) for part in tensor.args[1:]]
         count = sum(prod(j.cases for j in found) for _, found in parts)
         is_nested = any(j.node is not part for part, found in parts for j in found)
+        p: int = tensor.args[0].value  # type: ignore[attr-defined]
+        factor = factors[any(gaps.get(name, 0) > p for name in _names(tensor))]
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
-        yield _Joined(tensor, cases, not factor, access)
+        yield _Joined(tensor, cases, not factor, access, gaps)
     elif isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
         is_computed = not is_call(tensor, "window") or any(
             isinstance(s, Extent) and s.step not in (None, ONE) for s in tensor.args[1:]
         )
-        own = _COMPUTED.get(tensor.op.name, 0) if is_computed else 0  # type: ignore[attr-defined]
-        yield from _joined(access, tensor.args[0], max(own, factor))
+        name: str = tensor.op.name  # type: ignore[attr-defined]
+        own = _COMPUTED.get(name, _NOT_COMPUTED) if is_computed else _NOT_COMPUTED
+        yield from _joined(access, gaps, tensor.args[0], max(own, factors))
+
+
+def _with_gaps(known: Level | Type | None) -> int:
+    """The outermost mode of a tensor that has gaps, from 1, or 0."""
+    levels = known.levels() if isinstance(known, Level) else ()
+    return max((level.order for level in levels if level.has_gaps), default=0)
 
 
 def _is_shifted(index: Node) -> bool:
