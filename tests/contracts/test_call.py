@@ -151,7 +151,14 @@ def test_two_pieces_of_memory_take_turns() -> None:
         assert len({*addresses[-5:]}) == 2
 
 
-@pytest.mark.parametrize("format", nests("Element(0.0)", 2))
+#: formats of matrices, of which quickly those that have each level once below Dense or alone
+MATRICES = [
+    pytest.param(f, marks=[pytest.mark.slow] * ("(" in f[:-15] and not f.startswith("Dense(")))
+    for f in nests("Element(0.0)", 2)
+]
+
+
+@pytest.mark.parametrize("format", MATRICES)
 def test_every_format_in_memory_that_held_something_else(format: str) -> None:
     """A multiple of a diagonal matrix, or of one entry where the format has no place for more; there
     is nothing to store when it is multiplied by 0."""
@@ -177,7 +184,7 @@ VECTORS += ["SparseList(Pattern())", "SparseHash(Pattern())", "SparseByteMap(Pat
 
 
 @pytest.mark.parametrize("format", VECTORS)
-@pytest.mark.parametrize("engine", ["native", "interpret"])
+@pytest.mark.parametrize("engine", ["native", pytest.param("interpret", marks=pytest.mark.slow)])
 def test_results_that_shrink_and_grow(engine: str, format: str) -> None:
     """In size and in entries, of a tensor made from data, of which lengths are asked for at once, later or
     never; names that are swapped."""

@@ -61,11 +61,11 @@ def refused(work: Callable[[], Any]) -> FinchError:
 
 
 @SUFFIXES
-def test_every_level_comes_back(tmp_path: Path, suffix: str) -> None:
+def test_every_level_comes_back(tmp_path: Path, suffix: str, is_quick: bool) -> None:
     """In its format, where the file tells that: the levels that Binsparse names."""
     matrix, path = np.zeros((4, 4)), tmp_path / f"a{suffix}"
     matrix[0, 0], matrix[1, 1], matrix[3, 3] = 1.5, np.pi, 1e300
-    some = 8 if suffix == ".bsp.zarr" else 1  # many small files are slow; descriptors are the same
+    some = 8 if is_quick or suffix == ".bsp.zarr" else 1  # of zarr many small files are slow
     for format in nests("Element(0.0)", 2)[::some]:
         tensor = fits(format, matrix)
         if tensor is not None:

@@ -109,6 +109,7 @@ def imports_in(tree: ast.Module, module: str, is_package: bool) -> Iterator[tupl
                 yield (whole if whole in modules() else base), node.lineno
 
 
+@cache
 def ours(module: str) -> list[tuple[str, int]]:
     return [(name, line) for name, line in imports(module) if name.split(".")[0] == "finchlang"]
 
@@ -130,14 +131,14 @@ def test_every_module_has_a_room() -> None:
     assert not homeless, f"say in ROOMS where in the order these stand: {homeless}"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_only_what_stands_before_it(module: str) -> None:
+def test_a_module_imports_only_what_stands_before_it() -> None:
     wrong = [
-        f"line {line}: {name}"
+        f"{module}, line {line}: {name}"
+        for module in MODULES
         for name, line in ours(module)
         if room_of(name) != room_of(module) and position(name) > position(module)
     ]
-    assert not wrong, f"{module} imports what comes later in the order: {wrong}"
+    assert not wrong, "these import what comes later in the order"
 
 
 @pytest.mark.parametrize(("room", "other"), APART)
@@ -191,16 +192,22 @@ def test_scipy_is_imported_where_it_is_needed() -> None:
         assert "import scipy" not in found and "from scipy" not in found, module
 
 
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_a_module_opens_with_a_sentence(module: str) -> None:
-    opening = (ast.get_docstring(tree_of(module)) or "").split("\n\n")[0].strip()
-    assert opening.endswith((".", ":")), f"{module} does not say what it is"
+def test_a_module_opens_with_a_sentence() -> None:
+    def opening(module: str) -> str:
+        return (ast.get_docstring(tree_of(module)) or "").split("\n\n")[0].strip()
+
+    silent = [module for module in modules() if not opening(module).endswith((".", ":"))]
+    assert not silent, "these do not say what they are"
 
 
-@pytest.mark.parametrize("module", sorted(modules()))
-def test_no_file_is_too_long(module: str) -> None:
-    length = len(modules()[module].read_text("utf-8").splitlines())
-    assert length <= LONGEST, f"{module} has {length} lines; split it"
+def length(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def test_no_file_is_too_long() -> None:
+    """Of the project, and of the tests."""
+    long = [str(path) for path in (*modules().values(), *_tests()) if length(path) > LONGEST]
+    assert not long, "split these"
 
 
 def _tests() -> list[Path]:
@@ -208,11 +215,6 @@ def _tests() -> list[Path]:
     return [
         p for p in sorted(TESTS.rglob("*.py")) if "benchmarks" not in p.relative_to(TESTS).parts
     ]
-
-
-def test_no_file_of_tests_is_too_long() -> None:
-    long = {p.stem for p in _tests() if len(p.read_text("utf-8").splitlines()) > LONGEST}
-    assert not long
 
 
 def test_tests_speak_to_what_is_public() -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from math import inf, nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -185,7 +186,11 @@ def test_grown_programs_survive_printing(program: Node) -> None:
     assert plain(again) == plain(program)
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def some(number: int) -> Any:
+    return pytest.param(PROGRAMS[number], marks=[pytest.mark.slow] * (number % 3 > 0))
+
+
+@pytest.mark.parametrize("path", map(some, range(len(PROGRAMS))), ids=lambda path: path.stem)
 def test_programs_survive_printing(path: Path) -> None:
     try:
         script = parse_script(path.read_text("utf-8"))

@@ -25,13 +25,15 @@ PASSES = (*EARLY, *LATE)
 
 def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
     """What the passes, one after the other, make of the program. With FINCH_CHECK=1 in the
-    environment the program is checked before the first and after each; raises Bug as `check`."""
+    environment the program is checked before the first and after each that changes it; raises Bug as
+    `check`."""
     verified(residual)
     for change in passes:
         procedures = residual.procedures
         if change in EARLY:
             procedures = tuple(_changed(p, change, residual) for p in procedures)
-        residual = verified(replace(change(residual), procedures=procedures))
+        changed = replace(change(residual), procedures=procedures)
+        residual = residual if changed == residual else verified(changed)
     return residual
 
 
