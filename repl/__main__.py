@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import (
@@ -13,6 +14,7 @@ from argparse import (
 )
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 
 from finchlang import __version__
 
@@ -28,6 +30,9 @@ OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     **dict.fromkeys(("diff", "replay"), ()),
 }
 COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")
+#: those that run no script
+_OF_TEXT = ("fmt", "lsp", "rules", "completion")
+SESSION = "finchlang.session"
 #: those that may be told which rules to use
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 
@@ -46,7 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parse(arguments)
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
-    return import_module(".commands", __package__).perform(options)
+    return _commands(options.command).perform(options)
+
+
+def _commands(command: str) -> ModuleType:
+    """What does commands, with the modules that most of them need: they make very many objects that all
+    stay, among which Python would look for garbage, now and whenever it does, in vain."""
+    if command not in _OF_TEXT and SESSION not in sys.modules and gc.isenabled():
+        gc.disable()
+        import_module(SESSION)
+        gc.freeze()
+        gc.enable()
+    return import_module(".commands", __package__)
 
 
 # -------------------------------------------------------------------------------- the command line

@@ -16,7 +16,6 @@ from finchlang.tensors.contents import mirrored
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level
-from finchlang.tensors.packing import aligned_storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.stored import MAX_DIMENSION
@@ -60,25 +59,8 @@ def read_mtx(file: Path) -> Tensor:
         coordinates, values = read_counted(file, lines, (rows, columns), dtype, sizes[2])
     if symmetry != "general":
         coordinates, values = mirrored(coordinates, values, symmetry == "skew-symmetric")
-    return _columns((rows, columns), coordinates - 1, values)
-
-
-def _columns(shape: tuple[int, int], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
-    """Dense(SparseList(...)) of entries, those of the same coordinates summed: SciPy sorts by counting."""
-    import scipy.sparse
-
-    matrix = scipy.sparse.coo_array((values, tuple(coordinates)), shape).tocsc()
-    matrix.sum_duplicates()
-    ptr, idx = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-    leaf = leaf_of(values.dtype)
-    storage = [
-        {},
-        {"ptr": ptr, "idx": idx, "stored": len(idx)},
-        {} if isinstance(leaf, Pattern) else {"val": matrix.data},
-    ]
-    return Tensor.from_storage(
-        Dense(SparseList(leaf)), shape, aligned_storage(storage), checked=False
-    )
+    format = Dense(SparseList(leaf_of(values.dtype)))
+    return Tensor.from_coo(format, (rows, columns), [row - 1 for row in coordinates], values)
 
 
 def _array(

