@@ -240,7 +240,10 @@ def inferring(program: Node) -> list[Declare]:
 
 
 def inferred_fills(program: Node, formats: dict[str, Format]) -> dict[Variable, Literal]:
-    """The fills of the tensors that `program` declares by `_`. Raises FinchError "type"."""
+    """The fills of the tensors that `program` declares by `_`; none while there are views in it, of which
+    the kernel is made one of what they are of. Raises FinchError "type"."""
+    if Template in map(type, formats.values()):
+        return {}
     declared = {n.tensor: n for n in inferring(program)}
     levels = {n: f.level if isinstance(f, Swizzled) else f for n, f in formats.items()}
     known = {n: levels.get(n.name) for n in declared}

@@ -97,11 +97,11 @@ def _part(
     named = _suspected(found)
     if named and "the rules" not in named:
         return " or ".join(named)
+    if _agree(compared, text, ways, workspaces=False):
+        return "workspaces"
     single = [r for r in rules if r != "paper"]
     if single:
         return " or ".join(f"the derived rule {r.removeprefix('all-')}" for r in single)
-    if _agree(compared, text, ways, workspaces=False):
-        return "workspaces"
     for what, other, like in _without(text):
         if _agree(compared, other, ways):
             plain = tuple(replace(way, rules="paper") for way in ways)

@@ -17,7 +17,7 @@ from typing import Any
 from finchlang.source import FinchError
 from finchlang.testing.apart import DIED, HUNG, Apart, Comparer, quick
 from finchlang.testing.blame import Blame, blame
-from finchlang.testing.compare import Way, compare
+from finchlang.testing.compare import Comparison, Way, compare
 from finchlang.testing.coverage import Coverage, report
 from finchlang.testing.laws import law_difference
 from finchlang.testing.reduce import reduce
@@ -128,10 +128,28 @@ def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, 
 def small_text(text: str, chosen: tuple[Way, ...], seconds: float = REDUCES) -> tuple[str, Blame]:
     """A smaller script that differs as this one does, and what is to blame."""
     with Comparer(max(seconds, 1.0), is_quick=True) as apart:
-        found = apart.compare(text, chosen)
-        if found.faults:
-            text = reduce(text, lambda small: apart.shows(found, small, chosen), seconds)
+        found, end = apart.compare(text, chosen), time.monotonic() + seconds
+        for ways in (_telling(found, chosen), chosen) if found.faults else ():
+            first = found if ways == chosen else apart.compare(text, ways)
+
+            def differs(
+                small: str, first: Comparison = first, ways: tuple[Way, ...] = ways
+            ) -> bool:
+                return apart.shows(first, small, ways)
+
+            small = reduce(text, differs, end - time.monotonic()) if first.faults else text
+            if small != text and apart.shows(found, small, chosen):
+                text = small
+                break
         return text, blame(text, chosen, apart.compare)
+
+
+def _telling(found: Comparison, chosen: tuple[Way, ...]) -> tuple[Way, ...]:
+    """Of these ways two of which one differs from the other, as far as that is seen in what was found."""
+    by_label = dict(zip(found.engines, chosen, strict=True))
+    for _, groups, *_ in (fault for fault in found.faults if fault[0] in ("value", "error")):
+        return by_label[groups[0][-1]], by_label[groups[1][0]]
+    return chosen
 
 
 def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -> Summary:

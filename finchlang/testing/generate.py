@@ -76,7 +76,7 @@ class Maker(Functions):
 
     def __init__(self, seed: int, is_special: bool = False):
         super().__init__(seed, "float" if is_special else "")
-        self.is_special = is_special
+        self.is_special, self.is_target = is_special, False
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
         self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
@@ -112,7 +112,8 @@ class Maker(Functions):
         """A type, and a fill of it."""
         type = self.random.choice(TYPES[self.kind])
         if self.kind == "float" and not output and self.chance(0.15):
-            type = self.random.choice((*TYPES["int"], "Bool"))
+            other = self.random.choice((*TYPES["int"], "Bool"))
+            type = type if self.is_target else other
         if self.kind == "minplus" and self.chance(0.7):
             return type, "Inf"
         return type, self.typed(0, type) if self.chance(0.75) else self.value(type)

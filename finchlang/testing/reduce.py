@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from itertools import islice
 from typing import Any
 
 from finchlang.source import FinchError
@@ -15,6 +16,8 @@ from finchlang.walk import children, map_children, replace, walk
 
 #: what a level is replaced by: the two that most rules are written for
 _SIMPLE = ("Dense", "SparseList")
+#: what no integer is above, to begin with
+MOST = 2, 4, 8, 16
 
 
 def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> str:
@@ -29,17 +32,20 @@ def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> 
     tried = {pretty(best)}
     has_changed = True
     while has_changed:
-        has_changed = False
-        for smaller in _smaller(best):
+        has_changed, passed = False, 0
+        smaller = _smaller(best)
+        while (less := next(smaller, None)) is not None:
             if time.monotonic() > deadline:
                 return pretty(best)
-            shown = _shown(smaller)
-            if shown is None or shown in tried or _measure(smaller) >= _measure(best):
+            passed += 1
+            shown = _shown(less)
+            if shown is None or shown in tried or _measure(less) >= _measure(best):
                 continue
             tried.add(shown)
-            if differs(shown):
+            if differs(shown):  # go on with what stands there now
                 best, has_changed = parse_script(shown), True
-                break
+                passed -= 1
+                smaller = islice(_smaller(best), passed, None)
     return pretty(best)
 
 
@@ -53,8 +59,9 @@ def _shown(node: Node) -> str | None:
     return text
 
 
-def _measure(node: Node) -> tuple[int, int]:
-    return sum(1 for _ in walk(node)), sum(len(repr(_value(n))) for n in walk(node))
+def _measure(node: Node) -> tuple[int, int, int]:
+    values = [_value(n) for n in walk(node)]
+    return len(values), sum(len(repr(v)) for v in values), sum(v for v in values if type(v) is int)
 
 
 def _value(node: Node) -> Any:
@@ -62,22 +69,29 @@ def _value(node: Node) -> Any:
 
 
 def _smaller(script: Node) -> Iterator[Node]:
-    """Scripts with something less, what takes most away first."""
+    """Scripts with something less: whole statements; smaller sizes, which take less time; any part."""
+    yield from _shorter(script)
+    sizes = sorted(
+        {n.value for n in walk(script) if type(n) is Literal and _is_size(n)}, reverse=True
+    )
+    for most in MOST:
+        yield _with_values(script, {size: most for size in sizes if size > most})
+    for size in sizes:
+        for new in (1 if size > 2 else size - 1, size - 1):
+            yield _with_values(script, {size: new})
     yield from _within(script)
-    for size in sorted({n.value for n in walk(script) if type(n) is Literal and _is_size(n)}):
-        yield _with_value(script, size, 1 if size > 2 else size - 1)
-        yield _with_value(script, size, size - 1)
 
 
 def _is_size(node: Literal) -> bool:
     return type(node.value) is int and node.value > 1
 
 
-def _with_value(node: Node, old: int, new: int) -> Node:
-    """All integers of a value replaced, as sizes have to be at once."""
+def _with_values(node: Node, new: Mapping[int, int]) -> Node:
+    """All integers of some values replaced, as sizes have to be at once."""
     if type(node) is Literal:
-        return replace(node, value=new) if type(node.value) is int and node.value == old else node
-    return map_children(lambda child: _with_value(child, old, new), node)
+        is_old = type(node.value) is int and node.value in new
+        return replace(node, value=new[node.value]) if is_old else node
+    return map_children(lambda child: _with_values(child, new), node)
 
 
 def _within(node: Node) -> Iterator[Node]:
@@ -113,7 +127,7 @@ def _shorter(node: Node) -> Iterator[Node]:
 def _cut(entries: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     length = len(entries)
     while length > 0:
-        for start in range(0, len(entries), length):
+        for start in reversed(range(0, len(entries), length)):  # uses before what they use
             yield entries[:start] + entries[start + length :]
         length //= 2
 

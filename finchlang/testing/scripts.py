@@ -250,7 +250,9 @@ class Writer(Maker):
         at = self.random.sample(sorted(nest.indices), len(nest.indices))
         sizes = tuple(self.sizes[nest.indices[i]] for i in at)
         nest.bound.update(at)
+        self.is_target = True  # of a type that takes what is assigned to it
         text = around(self, sizes, self.random.choice((1, 1, 2)), WRITTEN)
+        self.is_target = False
         nest.writes.update(re.findall(r"\b[A-H]\d*\b", text))
         return f"{text}[{', '.join(at)}]"
 

@@ -191,6 +191,19 @@ def test_suspects(groups: list[tuple[str, ...]], parts: set[str]) -> None:
     assert set(suspects(groups)) == parts
 
 
+def test_statements_and_sizes_are_reduced() -> None:
+    """Uses go before what they use, and sizes at once with indices that are within them."""
+
+    def differs(text: str) -> bool:
+        known = set(re.findall(r"^(\w+) = ", text, re.MULTILINE))
+        size, at = (re.search(before + r"(\d+)", text) for before in ("n = ", r"y\["))
+        is_within = size is not None and at is not None and int(at[1]) <= int(size[1])
+        return is_within and known >= set(re.findall(r"= (v\d+)", text))
+
+    rest = "".join(f"v{k} = zeros(n)\nw{k} = v{k}\n" for k in range(20))
+    assert reduce(f"n = 1009\n{rest}y = zeros(n)\ny[700] = NaN\n", differs) == "n = 0\ny[0]"
+
+
 def test_a_call_on_no_entries_is_reduced() -> None:
     assert (
         reduce("x = fsparse([], [], (3,))\ny = 1", lambda text: "fsparse" in text, 10) == "fsparse"
