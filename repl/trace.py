@@ -158,9 +158,9 @@ class Trace(Observer):
         if not self.is_this or not chosen.has(applied, number):
             return False
         pad = "  " * (applied.depth - 1)
-        mark = (
-            "" if applied.at is None else f" [{_index(applied.before)} = {self.shown(applied.at)}]"
-        )
+        mark = applied.law and f" ({applied.law})"
+        if applied.at is not None:
+            mark = f" [{_index(applied.before)} = {self.shown(applied.at)}]"
         if is_premise:
             print(f"{pad}{applied.name}{mark}: its premise")
             return True

@@ -8,7 +8,7 @@ from typing import Any
 
 from finchlang.host.fold import const
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Const, Expr
 from finchlang.looplets import Looplet
 from finchlang.rules.engine import Machine, Rule, State, Step
 from finchlang.rules.prove import greater, lesser
@@ -76,9 +76,11 @@ def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> 
     return visit(term)
 
 
-def put_in(access: Access, new: Node, consume: bool) -> Access:
+def put_in(access: Access, new: Node, consume: bool) -> Node:
     """`access` with what its looplet gives, a looplet again or payload."""
     indices = access.indices[:-1] if consume else access.indices
+    if isinstance(new, (Literal, Value)):
+        return new  # the same everywhere
     captured = access.captured
     if captured and not isinstance(new, Looplet):
         new, captured = release(new, captured), ()
@@ -110,9 +112,14 @@ def _limit(node: Node) -> Expr | None:
     return None
 
 
+def as_node(expr: Expr) -> Literal | Value:
+    """A host expression as a node: what is constant is a literal."""
+    return Literal(expr.value, expr.type.name) if isinstance(expr, Const) else Value(expr)
+
+
 def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:
     """The loop over start..stop."""
-    extent = Extent(Value(start), Value(stop))
+    extent = Extent(as_node(start), as_node(stop))
     return Loop(loop.index, extent, loop.body if body is None else body, span=loop.span)
 
 
@@ -186,7 +193,7 @@ class Context:
     def at(self, i: Expr, *values: Node) -> Any:
         """E[access(value, j...), ...] with the loop's body at coordinate i."""
         body = Context(self.term.body, self.holes).payload(*values) if values else self.term.body
-        return substitute(body, {self.term.index: Value(i)})
+        return substitute(body, {self.term.index: as_node(i)})
 
 
 def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:

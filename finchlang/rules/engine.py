@@ -108,7 +108,8 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Applied:
     """A rule was applied to `before`, and `after` is left. `depth` counts the premises around it, its
-    own come before it, one deeper. `at` is where an iteration begins, if the rule has iterations."""
+    own come before it, one deeper. `at` is where an iteration begins, if the rule has iterations,
+    `law` what Simplify went by."""
 
     name: str
     before: Node
@@ -116,6 +117,7 @@ class Applied:
     depth: int
     at: Expr | None = None
     kind: Kind = Kind.STEP
+    law: str = ""
 
 
 Tracer = Callable[[Applied], None]
@@ -160,10 +162,10 @@ class Machine:
 
     # ------------------------------------------------------------------------------- steps in rules
 
-    def tell(self, name: str, terms: Terms, at: Expr | None = None) -> None:
+    def tell(self, name: str, terms: Terms, at: Expr | None = None, law: str = "") -> None:
         """Tell the tracer of a step that a rule takes."""
         if self.tracer is not None:
-            self.tracer(Applied(name, *terms(), self.depth, at))
+            self.tracer(Applied(name, *terms(), self.depth, at, law=law))
 
     def tell_expression(self, name: str, terms: Terms) -> None:
         """Tell the tracer of a premise of the next step, that an expression has a value."""

@@ -3,7 +3,7 @@ rewriting is licensed by a property in the operator table, and none knows an ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from math import isfinite
 from typing import Any
@@ -30,32 +30,36 @@ from finchlang.walk import remembered, walk
 _MISSING = Literal(MISSING)
 
 
-def rewrite_call(node: Call) -> Node | None:
-    """A simpler equal of a call whose arguments are simple, or None.
+#: a law of calls: what it makes of one, of whose operator it is given the row, or None
+Rewriting = Callable[[Operator, Call], Node | None]
 
-    Annihilators come before folding: a literal is no less structure than a fill is."""
+
+def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
+    """A simpler equal of a call whose arguments are simple, with the law that says so, or None."""
     row = operator(node.op)
     if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
         return None
-    args = node.args
-    if not row.lazy_missing and any([is_missing(a) for a in args]):
-        return _MISSING
-    if row.selects and isinstance(args[0], Literal):
-        if is_missing(args[0]):
-            return _MISSING
-        return typed(args[1] if args[0].value else args[2], node)
-    if row.selects and _is_same(args[1], args[2]) and is_there(args[0]):
-        return typed(args[1], node)
-    if any(isinstance(a, Literal) for a in args):
-        decided = _annihilated(row, node)
-        if decided is not None and is_there(node):
-            return decided
-        if all(isinstance(a, Literal) and literal_type(a) is not None for a in args):
-            return _folded(row, node)
-        shorter = _without_identity(row, node) or _overridden(row, node)
-        if shorter is not None:
-            return shorter
-    return _special(row, node) or _restructured(row, node)
+    for law in _laws_of(row, node.args):
+        if (better := law(row, node)) is not None:
+            return law, better
+    return None
+
+
+def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
+    """The laws that may apply to a call with these arguments, first to last. Annihilators come before
+    folding: a literal is no less structure than a fill is."""
+    laws: tuple[Rewriting, ...] = ()
+    if any([isinstance(a, Literal) for a in args]):
+        if all([isinstance(a, Literal) and literal_type(a) is not None for a in args]):
+            return (*OF_LITERALS, folding)
+        laws = (*OF_LITERALS, identity, override)
+    if len(args) > 1 and all([a == args[0] for a in args]):
+        laws = (*laws, case, idempotence)
+    elif any([isinstance(a, Call) for a in args]):
+        laws = (*laws, case)
+    else:
+        return (*laws, case, inverse_of_second)
+    return (*laws, *OF_NESTS.get(len(args), ()))
 
 
 @remembered
@@ -145,8 +149,25 @@ def _operand_type(node: Call) -> Type | None:
     return reduce(promote, known) if known and len(known) == len(types) else None
 
 
-def _annihilated(row: Operator, node: Call) -> Literal | None:
-    """The result that one argument alone decides, if no other decides otherwise (Inf - Inf)."""
+def missing_argument(row: Operator, node: Call) -> Node | None:
+    """f(missing, a) = missing."""
+    return _MISSING if not row.lazy_missing and any(map(is_missing, node.args)) else None
+
+
+def selection(row: Operator, node: Call) -> Node | None:
+    """ifelse(true, a, b) = a, ifelse(c, 1, 1) = 1."""
+    if not row.selects:
+        return None
+    condition, one, other = node.args
+    if is_missing(condition):
+        return _MISSING
+    if isinstance(condition, Literal):
+        return typed(one if condition.value else other, node)
+    return typed(one, node) if _is_same(one, other) and is_there(condition) else None
+
+
+def annihilator(row: Operator, node: Call) -> Node | None:
+    """f(z, a) = z; but if another argument decides otherwise, as in Inf - Inf, none does."""
     if not row.annihilators or len(node.args) < 2:
         return None
     operands, type = _operand_type(node), type_of(node)
@@ -158,13 +179,13 @@ def _annihilated(row: Operator, node: Call) -> Literal | None:
         if isinstance(arg, Literal)
         for law in deciding_laws(node, k, arg)
     ]
-    if not results or any(result != results[0] for result in results):
+    if not results or any(result != results[0] for result in results) or not is_there(node):
         return None
     return Literal(results[0], type.name)
 
 
-def _folded(row: Operator, node: Call) -> Node | None:
-    """The result of literals; None where there is none, which is an error if it is ever needed."""
+def folding(row: Operator, node: Call) -> Node | None:
+    """f(1, 2) is what it computes; where that is nothing, it is an error if it is ever needed."""
     args = [const(a.value, literal_type(a)) for a in node.args]  # type: ignore
     try:
         result = row.folded(args)
@@ -173,8 +194,8 @@ def _folded(row: Operator, node: Call) -> Node | None:
     return None if result is None else Literal(result.value, result.type.name)
 
 
-def _without_identity(row: Operator, node: Call) -> Node | None:
-    """A call without the arguments that make no difference to it."""
+def identity(row: Operator, node: Call) -> Node | None:
+    """f(a, e) = a."""
     args, type = node.args, type_of(node)
     if row.identity is None or len(args) < 2:
         return None
@@ -195,8 +216,8 @@ def _without_identity(row: Operator, node: Call) -> Node | None:
     )
 
 
-def _overridden(row: Operator, node: Call) -> Node | None:
-    """The first argument, if it is a literal that counts whatever follows it."""
+def override(row: Operator, node: Call) -> Node | None:
+    """f(1, a) = 1, if the first argument counts whatever follows it."""
     first = node.args[0]
     if not row.overrides or not isinstance(first, Literal):
         return None
@@ -210,8 +231,8 @@ def _overridden(row: Operator, node: Call) -> Node | None:
     return None if is_value(first, unit, operands) else typed(first, node)
 
 
-def _special(row: Operator, node: Call) -> Node | None:
-    """What a call is where some of its arguments are known, by the first of the row's cases."""
+def case(row: Operator, node: Call) -> Node | None:
+    """f(1, a) = g(a), by the first case of the operator's row that matches."""
     operands = _operand_type(node) if row.cases else None
     for case in row.cases:
         bound: dict[str, Node] = {}
@@ -231,33 +252,12 @@ def _special(row: Operator, node: Call) -> Node | None:
 # --------------------------------------------------------------------------- laws of several calls
 
 
-def _restructured(row: Operator, node: Call) -> Node | None:
-    """One step that makes a nest of calls smaller, or takes an inverse outwards."""
-    args = node.args
-    is_same = len(args) > 1 and all(a == args[0] for a in args)
-    if is_same and row.idempotent:
-        return typed(args[0], node)
-    if not is_same and not any(isinstance(a, Call) for a in args):
-        return _inverse_of_second(row, node)
-    if len(args) == 1:
-        return _undone(row, node)
-    if len(args) != 2:
-        return None
-    for step in (
-        _without_repetition,
-        _cancelled,
-        _joined,
-        _inverse_of_second,
-        _inverse_outwards,
-        _merged,
-    ):
-        better = step(row, node)
-        if better is not None:
-            return better
-    return None
+def idempotence(row: Operator, node: Call) -> Node | None:
+    """f(a, a) = a."""
+    return typed(node.args[0], node) if row.idempotent else None
 
 
-def _without_repetition(row: Operator, node: Call) -> Node | None:
+def repetition(row: Operator, node: Call) -> Node | None:
     """f(f(a, b), b) = f(a, b), and the like."""
     if row.right_idempotent and row.associative and row.commutative:
         for one, other in (node.args, node.args[::-1]):
@@ -266,7 +266,7 @@ def _without_repetition(row: Operator, node: Call) -> Node | None:
     return None
 
 
-def _undone(row: Operator, node: Call) -> Node | None:
+def involution(row: Operator, node: Call) -> Node | None:
     """f(f(a)) = a; n(d(a, b)) = d(b, a) for an inverse."""
     inner = node.args[0]
     assert isinstance(inner, Call)
@@ -291,7 +291,7 @@ def is_named(node: Call, reference: Reference | None) -> bool:
     return row is not None and row is referred(reference)
 
 
-def _cancelled(row: Operator, node: Call) -> Node | None:
+def cancellation(row: Operator, node: Call) -> Node | None:
     """g(a, n(a)) = e, of integers."""
     type = type_of(node)
     if row.inverse is None or row.identity is None or type is None or not type.is_integer:
@@ -318,7 +318,7 @@ def _is_exact(undone: Node, call: Call) -> bool:
     return type_of(undone) is not None and type_of(undone) == type_of(call)
 
 
-def _joined(row: Operator, node: Call) -> Node | None:
+def joining(row: Operator, node: Call) -> Node | None:
     """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b); of integers d(a, a) = e."""
     group = referred(row.group)
     if group is None or group.undone_by is None:
@@ -336,7 +336,7 @@ def _joined(row: Operator, node: Call) -> Node | None:
     return None
 
 
-def _inverse_of_second(row: Operator, node: Call) -> Node | None:
+def inverse_of_second(row: Operator, node: Call) -> Node | None:
     """d(e, b) = n(b)."""
     group = referred(row.group)
     if group is None or not is_undoing(node, group) or not isinstance(node.args[0], Literal):
@@ -349,7 +349,7 @@ def _inverse_of_second(row: Operator, node: Call) -> Node | None:
     return _if_same_type(inverse(group, node.args[1]), node)
 
 
-def _inverse_outwards(row: Operator, node: Call) -> Node | None:
+def inverse_outwards(row: Operator, node: Call) -> Node | None:
     """f(a, n(b)) = n(f(a, b)) where f distributes over g: inverses meet further out."""
     for reference, at in row.distributes_over.items():
         group = referred(reference)
@@ -367,7 +367,7 @@ def _inverse_outwards(row: Operator, node: Call) -> Node | None:
 # ------------------------------------------------------------------- literals in a nest of one operator
 
 
-def _merged(row: Operator, node: Call) -> Node | None:
+def merging(row: Operator, node: Call) -> Node | None:
     """A literal joined with another one of the same nest: g(g(a, 2), 3) = g(a, 5)."""
     group, (a, b) = referred(row.group or row.reference), node.args
     if group is None or not (group.associative and group.commutative):
@@ -438,3 +438,11 @@ def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Lite
 
 def _finite(value: Any, type: Type) -> Literal | None:
     return Literal(value, type.name) if not type.is_float or isfinite(value) else None
+
+
+#: the laws of calls that have literals, or that have calls in them, by how many arguments there are
+OF_LITERALS: tuple[Rewriting, ...] = (missing_argument, selection, annihilator)
+OF_NESTS: dict[int, tuple[Rewriting, ...]] = {
+    1: (involution,),
+    2: (repetition, cancellation, joining, inverse_of_second, inverse_outwards, merging),
+}

@@ -24,6 +24,7 @@ from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import (
     Context,
     accesses_in,
+    as_node,
     at_a_value,
     bounded,
     bounds,
@@ -306,7 +307,7 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
 
     def once(i: Expr) -> None:
         body = E.at(i)
-        define = Define(Variable(term.index.name), Value(i), term.body)
+        define = Define(Variable(term.index.name), as_node(i), term.body)
         machine.tell("Loop", lambda: (E.over(i, stop).term, _unrolled(E, define, i, stop)), i)
         machine.tell_expression("Define", lambda: (define, body))
         machine.run(body, state.inside())
@@ -328,5 +329,5 @@ def _unrolled(E: Context, define: Define, i: Expr, stop: Expr) -> Node:
     """An iteration, then the loop over what is left, unless it is certain that nothing is."""
     if i is stop:
         return define
-    is_left = Call(Variable("<"), (Value(i), Value(stop)))
+    is_left = Call(Variable("<"), (as_node(i), as_node(stop)))
     return Block((define, Sieve(is_left, E.over(add(i, ONE), stop).term)))

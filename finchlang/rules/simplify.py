@@ -10,7 +10,7 @@ from finchlang.algebra import PAIR, Operator, named, operator
 from finchlang.host.fold import ONE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import type_of
-from finchlang.rules.context import bounds
+from finchlang.rules.context import as_node, bounds
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import is_there, is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
@@ -50,15 +50,29 @@ from finchlang.walk import (
     walk,
 )
 
+#: what a law makes of a term at its root, or None
+Law = Callable[..., Node | None]
+
 #: terms known to be as simple as they get, by identity
 _simple = memo()
 
 
-@rule("Simplify")
+@rule("Simplify", steps=("Simplify",))
 def simplify_rule(machine: Machine, term: Node, state: State) -> Step | None:
-    """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩"""
-    simple = _simpler(term, state)
-    return None if simple is term else (simple, state)
+    """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩
+
+    These steps are taken until none is left, the innermost first."""
+    if machine.tracer is None:
+        simple = _simpler(term, state)
+        return None if simple is term else (simple, state)
+    first = term
+    while (found := first_rewriting(term)) is not None:
+        (law, simple), before = found, term
+        machine.tell("Simplify", lambda before=before, after=simple: (before, after), law=law)  # type: ignore
+        term = simple
+    if term is first and (term := without_dead(first, state)) is not first:
+        machine.tell("Simplify", lambda: (first, term), law="dead workspace")
+    return None if term is first else (term, state)
 
 
 def is_nothing(term: Node, state: State) -> bool:
@@ -80,46 +94,82 @@ def simplify(node: Node) -> Any:
         return node
     result = map_children(simplify, node)
     while (better := _once(result)) is not None:
-        result = map_children(simplify, better)
+        result = map_children(simplify, better[1])
     remember(_simple, result, result)
     return result
 
 
-def _once(node: Node) -> Node | None:
-    """One rewriting at the root of a term whose parts are simple, or None."""
-    rewriting = _REWRITINGS.get(type(node))
-    return None if rewriting is None else rewriting(node)
+def first_rewriting(node: Node) -> tuple[str, Node] | None:
+    """The law by which a term is rewritten first, and what it becomes: the first step of `simplify`."""
+    found = None
+
+    def visit(child: Node) -> Node:
+        nonlocal found
+        if found is not None or id(child) in _simple:
+            return child
+        found = first_rewriting(child)
+        return child if found is None else found[1]
+
+    whole = map_children(visit, node)
+    if found is not None:
+        return found[0], whole
+    better = _once(node)
+    if better is None:
+        remember(_simple, node, node)
+        return None
+    return name_of(better[0]), better[1]
 
 
-# ---------------------------------------------------------------------------------- expressions
+def _once(node: Node) -> tuple[Law, Any] | None:
+    """One rewriting at the root of a term whose parts are simple, with its law, or None."""
+    if type(node) is Call:
+        return rewrite_call(node)
+    for law in _LAWS.get(type(node), ()):
+        if (better := law(node)) is not None:
+            return law, better
+    return None
 
 
-def _value(node: Value) -> Node | None:
+def name_of(law: Law) -> str:
+    """How a trace calls a law."""
+    return law.__name__.replace("_", " ")
+
+
+# ---------------------------------------------------------------------------- values and accesses
+
+
+def constant(node: Value) -> Node | None:
+    """value(1, type) = 1."""
     if isinstance(node.expr, Const):
         return Literal(node.expr.value, node.expr.type.name)
     return None
 
 
-def _access(node: Access) -> Node | None:
-    """A literal is the same everywhere; what is at `missing` is missing."""
-    if isinstance(node.tensor, (Literal, Value)):
-        return node.tensor
+def uniform_access(node: Access) -> Node | None:
+    """access(1, i...) = 1."""
+    return node.tensor if isinstance(node.tensor, (Literal, Value)) else None
+
+
+def missing_index(node: Access) -> Node | None:
+    """access(tns, missing) = missing."""
     return next((i for i in node.indices if is_missing(i)), None)
 
 
 # ----------------------------------------------------------------------------------- statements
 
 
-def _assign(node: Assign) -> Node | None:
-    """What is missing is not assigned, nor is the operator's identity."""
-    if is_missing(node.target) or is_missing(node.value):
-        return EMPTY
-    row = operator(node.op)
-    if row is not None and row.identity is not None and row.identity.is_about(2):
-        type = node.target.type
-        if type is not None and is_value(_if_there(node.value), row.identity.value(type), type):
-            return EMPTY
-    return None
+def missing_update(node: Assign) -> Node | None:
+    """assign(a, op, missing) = block(), assign(missing, op, a) = block()."""
+    return EMPTY if is_missing(node.target) or is_missing(node.value) else None
+
+
+def identity_update(node: Assign) -> Node | None:
+    """assign(a, op, e) = block()."""
+    row, type = operator(node.op), node.target.type
+    if row is None or row.identity is None or not row.identity.is_about(2) or type is None:
+        return None
+    is_unit = is_value(_if_there(node.value), row.identity.value(type), type)
+    return EMPTY if is_unit else None
 
 
 def _if_there(node: Node) -> Any:
@@ -136,16 +186,20 @@ def _there(node: Node) -> Node:
     return replace(node, may_miss=False) if is_unsure else node
 
 
-def _sieve(node: Sieve) -> Node | None:
-    if is_empty(node.body):
-        return EMPTY
+def empty_body(node: Sieve | Loop) -> Node | None:
+    """sieve(cond, block()) = block(), loop(i, ext, block()) = block()."""
+    return EMPTY if is_empty(node.body) else None
+
+
+def decided_sieve(node: Sieve) -> Node | None:
+    """sieve(false, body) = block(), sieve(true, body) = body."""
     condition = _if_there(node.condition)
-    if isinstance(condition, Literal):
-        if condition.value is not True:
-            return EMPTY
-        is_sure = condition is node.condition and not is_scope(node.body)
-        return node.body if is_sure else None
-    return None
+    if not isinstance(condition, Literal):
+        return None
+    if condition.value is not True:
+        return EMPTY
+    is_sure = condition is node.condition and not is_scope(node.body)
+    return node.body if is_sure else None
 
 
 def is_scope(body: Node) -> bool:
@@ -154,43 +208,50 @@ def is_scope(body: Node) -> bool:
     return any([isinstance(s, (Declare, Freeze, Thaw)) for s in statements])
 
 
-def _block(node: Block) -> Node | None:
+def nested_block(node: Block) -> Node | None:
+    """block(a, block(b, c)) = block(a, b, c), block(a) = a."""
     if not any(isinstance(s, Block) for s in node.statements) and len(node.statements) != 1:
         return None
     return block(*node.statements)
 
 
-def _define(node: Define) -> Node | None:
-    if is_scope(node.body):
+def known_variable(node: Define) -> Node | None:
+    """define(var, 1, body) = body[var ↦ 1], and for a value or an index."""
+    if is_scope(node.body) or not isinstance(node.value, (Literal, Value, Index)):
         return None
-    if isinstance(node.value, (Literal, Value, Index)):
-        return substitute(node.body, {node.variable: node.value})
-    if isinstance(node.value, Call) and node.value.op == Variable("meet"):
-        return None  # sizes must agree, whatever is left to do
-    if is_empty(node.body) or not mentions(node.body, node.variable):
-        return node.body
-    return None
+    return substitute(node.body, {node.variable: node.value})
 
 
-def _loop(node: Loop) -> Node | None:
-    if is_empty(node.body):
-        return EMPTY
+def unused_variable(node: Define) -> Node | None:
+    """define(var, val, body) = body if body has no var; but sizes must agree, whatever is done."""
+    is_meet = isinstance(node.value, Call) and node.value.op == Variable("meet")
+    if is_scope(node.body) or is_meet or mentions(node.body, node.variable):
+        return None
+    return node.body
+
+
+def missing_extent(node: Loop) -> Node | None:
+    """loop(i, extent(missing, missing), body) = body[i ↦ missing]."""
     extent = node.extent
     if isinstance(extent, Extent) and is_missing(extent.start) and is_missing(extent.stop):
         return substitute(node.body, {node.index: extent.start})  # that binds an index
+    return None
+
+
+def empty_extent(node: Loop) -> Node | None:
+    """loop(i, extent(a, b), body) = block() if b < a."""
     region = bounds(node)
+    return EMPTY if region is not None and less_than(region[1], region[0]) else None
+
+
+def repeated_body(loop: Loop) -> Node | None:
+    """loop(i, extent(a, b), body) = sieve(a <= b, body') if body has no i: body' does what body does
+    b - a + 1 times; it is body if that makes no difference, else the operator that stands for
+    repetition (for `+` that is `*`)."""
+    region, body = bounds(loop), loop.body
     if region is None:
         return None
     start, stop = region
-    if less_than(stop, start):
-        return EMPTY
-    return _collapse(node, start, stop)
-
-
-def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
-    """A loop whose body does not depend on its index is its body, repeated: once if that makes no
-    difference, or with the operator that stands for repetition (for `+` that is `*`)."""
-    body = loop.body
     if mentions(body, loop.index):
         body = _at_first(body, loop.index, start)
         if body is loop.body or mentions(body, loop.index):
@@ -199,7 +260,7 @@ def _collapse(loop: Loop, start: Expr, stop: Expr) -> Node | None:
     repeated = body if _settles(body) else repeat(body, Value(length))
     if repeated is None:
         return None
-    return Sieve(Value(compare("le", start, stop)), repeated, span=loop.span)
+    return Sieve(as_node(compare("le", start, stop)), repeated, span=loop.span)
 
 
 def _settles(body: Node) -> bool:
@@ -240,7 +301,7 @@ def _at_first(node: Node, index: Index, start: Expr) -> Node:
     row, (value, place) = operator(node.op), node.value.args
     if row is None or not row.first_counts:
         return node
-    return replace(node, value=Call(PAIR, (value, substitute(place, {index: Value(start)}))))
+    return replace(node, value=Call(PAIR, (value, substitute(place, {index: as_node(start)}))))
 
 
 def _never(_: Assign) -> bool:
@@ -261,7 +322,7 @@ def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) ->
                 return _steps(node, row, times)
             if row.repeated is None:
                 return None
-            product = Call(named(row.repeated), (_in_type_of(step, value), times))
+            product = Call(named(row.repeated), (_in_type_of(step, value), as_node(times.expr)))
             return Assign(target, op, typed(product, step), span=node.span)
         case Loop() if not _keeps_order(node, once):
             return None
@@ -293,7 +354,7 @@ def _steps(node: Assign, row: Operator, times: Value) -> Node | None:
     if row.count is None:
         return None
     counts = [cast(count, Float64) for count in (row.count, times.expr)]  # of which none wraps
-    count = Value(cast(mul(*counts), Int64))
+    count = as_node(cast(mul(*counts), Int64))
     return replace(node, op=Call(node.op.op, (count,)))  # type: ignore[attr-defined]
 
 
@@ -339,13 +400,13 @@ def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -
     return kinds and len(set(stores)) == len(stores)
 
 
-_REWRITINGS: dict[type, Callable[[Any], Node | None]] = {
-    Value: _value,
-    Access: _access,
-    Call: rewrite_call,
-    Assign: _assign,
-    Sieve: _sieve,
-    Block: _block,
-    Define: _define,
-    Loop: _loop,
+#: the laws of each kind of term, first to last; those of calls are in `laws`
+_LAWS: dict[type, tuple[Law, ...]] = {
+    Value: (constant,),
+    Access: (uniform_access, missing_index),
+    Assign: (missing_update, identity_update),
+    Sieve: (empty_body, decided_sieve),
+    Block: (nested_block,),
+    Define: (known_variable, unused_variable),
+    Loop: (empty_body, missing_extent, empty_extent, repeated_body),
 }

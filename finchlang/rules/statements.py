@@ -10,6 +10,7 @@ from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.properties import applied
+from finchlang.rules.context import as_node
 from finchlang.rules.engine import (
     Machine,
     State,
@@ -41,7 +42,6 @@ from finchlang.syntax import (
     Literal,
     Sieve,
     Thaw,
-    Value,
     Variable,
 )
 from finchlang.syntax import Node as Term
@@ -100,8 +100,8 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
         return None
     if isinstance(term.value, Literal):
         return substitute(term.body, {term.variable: term.value}), state
-    value = Value(state.host.let(evaluate(term.value, state, machine), term.variable.name))
-    return substitute(term.body, {term.variable: value}), state
+    found = state.host.let(evaluate(term.value, state, machine), term.variable.name)
+    return substitute(term.body, {term.variable: as_node(found)}), state
 
 
 def _with_extent(machine: Machine, term: Define, state: State) -> Step:
@@ -114,7 +114,7 @@ def _with_extent(machine: Machine, term: Define, state: State) -> Step:
         for name, tensor in state.tensors.items()
         if others and isinstance(tensor, Fiber)
     }
-    extent = Extent(Value(start), Value(stop))
+    extent = Extent(as_node(start), as_node(stop))
     return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
 
 
