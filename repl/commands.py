@@ -184,7 +184,7 @@ def rules(options: Namespace) -> int:
     """`finch rules`: each rule with its name and statement, in their order of priority."""
     from finchlang.rules import table
 
-    for number, rule in enumerate(table.RULES, 1):
+    for number, rule in enumerate(table.ALL, 1):
         print(f"{number} {rule.name}{' (derived)' if rule.is_derived else ''}")
         print(indent(dedent("    " + rule.statement).strip(), "    "), end="\n\n")
     return SUCCESS

@@ -9,7 +9,7 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from finchlang.rules.table import RULES
+from finchlang.rules.table import ALL
 from finchlang.script.paths import replace_file
 from finchlang.session import KernelEvent
 
@@ -53,7 +53,7 @@ def statements(names: set[str]) -> dict[str, dict[str, Any]]:
     """What the rules say, by the names of their steps; a rule says its own name before others do."""
     found: dict[str, dict[str, Any]] = {}
     for is_own in (False, True):
-        for rule in RULES:
+        for rule in ALL:
             law = {"law": cleandoc(rule.statement), "derived": rule.is_derived}
             found.update((n, law) for n in ((rule.name,) if is_own else rule.steps) if n in names)
     return found

@@ -15,7 +15,7 @@ from finchlang.host.growth import GrowingHost
 from finchlang.host.ir import Expr
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.shown import shown
-from finchlang.rules.table import RULES
+from finchlang.rules.table import ALL
 from finchlang.session import KernelEvent, Observer
 from finchlang.source import FinchError
 from finchlang.syntax import Loop, Node
@@ -76,7 +76,7 @@ class Chosen:
     def by(options: Namespace, colours: bool = False) -> Chosen:
         """What the options of `add_options` say. Raises FinchError "unknown name"."""
         rules = frozenset(options.rule or ())
-        known = {name for rule in RULES for name in (rule.name, *rule.steps)}
+        known = {name for rule in ALL for name in (rule.name, *rule.steps)}
         for name in sorted(rules - known):
             near = get_close_matches(name, known, 1)
             hint = f"`--rule {near[0]}`" if near else "`finch rules` lists them"

@@ -75,12 +75,13 @@ Step = tuple[Node, State]
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A row of the rule table. `steps` names the steps of the semantics that it tells of itself, if
+    """A row of the rule table: applied to a machine, a term and a state it gives a Step, or None, and
+    for expressions their value. `steps` names the steps of the semantics that it tells of itself, if
     it takes several of them at once or depends on what the host decides; the engine tells of all
     others."""
 
     name: str
-    apply: Callable[[Machine, Node, State], Step | None]
+    apply: Callable[..., Any]
     is_derived: bool = False
     steps: tuple[str, ...] = ()
 

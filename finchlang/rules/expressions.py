@@ -1,4 +1,4 @@
-"""Evaluating expressions (Finch'25 Fig 14: Literal, Value, Variable, Call, Access), and their types."""
+"""The rules for expressions (Finch'25 Fig 14: Literal, Value, Variable, Index, Call, Access)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op
 from finchlang.properties import called
-from finchlang.rules.engine import Machine, State, Step, Stuck, expect_mode, rule
+from finchlang.rules.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MODES,
@@ -45,32 +45,47 @@ UNDEFINED = Variable("undefined")
 
 
 def evaluate(node: Node, state: State, machine: Machine | None = None, given: Expr = TRUE) -> Expr:
-    """The host expression of an expression whose accesses have been read, by these rules of Fig 14:
-
-    Literal: ⟨literal(val), s⟩ → val.  Value: ⟨value(ex, type), s⟩ ⇒ ⟨⟨ex, t⟩⟩.
-    Mode: ⟨mode(tns), (e, t, d)⟩ → e(mode(tns)).
-    Call: ⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), s⟩ → ⟨⟨g(vals...), t⟩⟩
+    """The host expression of an expression whose accesses have been read, by the rules of EXPRESSIONS.
 
     `machine` is told of them; the value matters only where `given` holds. Raises FinchError "type"
     where an operator does not take its arguments.
     """
-    expr = _evaluate(node, state, machine, given)
+    found = EXPRESSIONS.get(type(node))
+    if found is None:
+        raise Bug(f"cannot evaluate {node!r}")
+    expr = found.apply(machine, node, state, given)
     if machine is not None:
-        machine.tell_expression(type(node).__name__, lambda: (node, Value(expr)))
+        machine.tell_expression(found.name, lambda: (node, Value(expr)))
     return expr
 
 
-def _evaluate(node: Node, state: State, machine: Machine | None, given: Expr) -> Expr:
-    match node:
-        case Literal():
-            type = literal_type(node)
-            if type is None:
-                raise FinchError("type", f"{node.value!r} is no number here", node.span)
-            return const(node.value, type)
-        case Value(expr):
-            return expr
-        case Mode(tensor):
-            return const(MODES.index(resolve(tensor, state).mode), UInt8)
+@rule("Literal")
+def literal(machine: Machine | None, term: Literal, state: State, given: Expr) -> Expr:
+    """⟨literal(val), s⟩ → val"""
+    type = literal_type(term)
+    if type is None:
+        raise FinchError("type", f"{term.value!r} is no number here", term.span)
+    return const(term.value, type)
+
+
+@rule("Value")
+def value(machine: Machine | None, term: Value, state: State, given: Expr) -> Expr:
+    """⟨value(ex, type), (e, t, d)⟩ ⇒ ⟨⟨ex, t⟩⟩"""
+    return term.expr
+
+
+@rule("Mode")
+def mode(machine: Machine | None, term: Mode, state: State, given: Expr) -> Expr:
+    """⟨mode(tns), (e, t, d)⟩ → e(mode(tns))"""
+    return const(MODES.index(resolve(term.tensor, state).mode), UInt8)
+
+
+@rule("Call")
+def call(machine: Machine | None, term: Call, state: State, given: Expr) -> Expr:
+    """⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), (e, t, d)⟩ → ⟨⟨g(vals...), t⟩⟩
+
+    Of a function of tensors (size, positions, coordinate) e gives the first argument."""
+    match term:
         case Call(Variable("size"), (Variable() as tensor, Literal(mode))):
             return size(resolve(tensor, state), mode)
         case Call(Variable("positions"), (Variable() as tensor,)):
@@ -78,19 +93,18 @@ def _evaluate(node: Node, state: State, machine: Machine | None, given: Expr) ->
         case Call(Variable("coordinate"), (Variable() as tensor, Literal(mode), p)):
             at = evaluate(p, state, machine, given)
             return coordinate(state.host, _whole_fiber(tensor, state), mode, at)
-        case Call(function, args):
-            row = operator(function)
-            if row is None:
-                raise FinchError("unknown name", "this is no operator", function.span)
-            return called(
-                row,
-                args,
-                lambda arg, needed: evaluate(arg, state, machine, needed),
-                state.host,
-                node.span,
-                given,
-            )
-    raise Bug(f"cannot evaluate {node!r}")
+    row = operator(term.op)
+    if row is None:
+        raise FinchError("unknown name", "this is no operator", term.op.span)
+
+    def argument(arg: Node, needed: Expr) -> Expr:
+        return evaluate(arg, state, machine, needed)
+
+    return called(row, term.args, argument, state.host, term.span, given)
+
+
+#: the rules for expressions (Finch'25 Fig 14), by the kinds of nodes
+EXPRESSIONS: dict[type, Rule] = {Literal: literal, Value: value, Mode: mode, Call: call}
 
 
 def resolve(node: Node, state: State) -> TensorLike:
@@ -101,7 +115,7 @@ def resolve(node: Node, state: State) -> TensorLike:
         case Variable(name) if name in state.tensors:
             return state.tensors[name]
         case Call(Variable("entry"), (tensor, p)):
-            return entry(_whole_fiber(tensor, state), _evaluate(p, state, None, TRUE))
+            return entry(_whole_fiber(tensor, state), evaluate(p, state))
         case Call(Variable(name), args) if name in MASKS:
             kind = MASKS[name]
             sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
@@ -323,15 +337,28 @@ def variable(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨variable(name), (e, t, d)⟩ → e(variable(name))
 
     e is a substitution, and Define takes this step wherever the name stands: one that is still to
-    be evaluated stands for nothing, as does an index."""
-    for head in _heads(term):
-        for node in walk(head):
-            kind = type(node).__name__.lower()
-            if not isinstance(node, (Index, Variable)):
-                continue
-            if isinstance(node, Index) or not _is_known(node, state):
-                raise Stuck(f"e({kind}({node.name}))", term, f"{node.name} stands for nothing")
+    be evaluated stands for nothing."""
+    _check_known([n for n in _named(term, Variable) if not _is_known(n, state)], term)
     return None
+
+
+@rule("Index")
+def index(machine: Machine, term: Node, state: State) -> Step | None:
+    """⟨index(name), (e, t, d)⟩ → e(index(name))
+
+    As for a variable, Define takes this step, in Loop."""
+    _check_known(_named(term, Index), term)
+    return None
+
+
+def _named(term: Node, kind: type[Any]) -> list[Any]:
+    return [n for head in _heads(term) for n in walk(head) if isinstance(n, kind)]
+
+
+def _check_known(unknown: list[Any], term: Node) -> None:
+    for node in unknown:
+        name = f"{type(node).__name__.lower()}({node.name})"
+        raise Stuck(f"e({name})", term, f"{node.name} stands for nothing")
 
 
 def _is_known(name: Variable, state: State) -> bool:

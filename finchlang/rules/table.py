@@ -70,7 +70,11 @@ RULES: tuple[Rule, ...] = (
     statements.freeze,
     statements.thaw,
     expressions.variable,
+    expressions.index,
 )
+
+#: all rules, with those for expressions, which are premises of the others
+ALL = (*RULES, *expressions.EXPRESSIONS.values())
 
 
 #: the rules by whose names one may be left out: those that no program needs

@@ -20,7 +20,7 @@ from finchlang.host.print import text
 from finchlang.host.residual import ResidualHost
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.shown import changed, shown, spans_of
-from finchlang.rules.table import RULES
+from finchlang.rules.table import ALL, RULES
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.syntax import EMPTY
 from finchlang.tensors.formats import LEVELS
@@ -60,8 +60,8 @@ def scripts() -> dict[str, Script]:
 
 SCRIPTS = scripts()
 UPPER = SCRIPTS["upper_triangle"].text
-#: a rule whose step another takes with its own: Define substitutes a variable's value
-TAKEN_BY = {"Variable": ("Define",)}
+#: rules whose steps others take with their own: these substitute what a name stands for
+TAKEN_BY = {"Variable": ("Define",), "Index": ("Loop",)}
 
 
 class Watch(Observer):
@@ -113,10 +113,11 @@ def test_residuals(name: str, golden: Golden) -> None:
     has_head = folder or "function" in script.text
     golden(f"residual/{name}.txt", f"{script.head}\n\n{listing}" if has_head else listing)
     told = staged(event)
-    for rule in RULES:
+    for rule in ALL:
         if folder == "rule" and rest == rule.name:
             steps = TAKEN_BY.get(rule.name) or rule.steps or (rule.name,)
-            assert {*steps} <= {applied.name for applied in told if applied.kind == Kind.STEP}
+            kind = Kind.STEP if rule in RULES else Kind.EXPRESSION
+            assert {*steps} <= {applied.name for applied in told if applied.kind == kind}
     found = compare(script.text, ways=ways_of(("denote", "interpret", "residual")))
     assert found.agrees and not found.errors, found.report
 
@@ -124,7 +125,7 @@ def test_residuals(name: str, golden: Golden) -> None:
 def test_every_rule_and_level_has_its_goldens() -> None:
     levels = {kind.__name__ for kind in LEVELS.values()}
     names = {f"level/{name}_{how}" for name in levels for how in ("read", "written")}
-    names |= {f"rule/{rule.name}" for rule in RULES}
+    names |= {f"rule/{rule.name}" for rule in ALL}
     files = (HERE / "residual").rglob("*.txt")
     found = {path.relative_to(HERE / "residual").with_suffix("").as_posix() for path in files}
     of_parts = {name for name in found if name.startswith(("rule/", "level/"))}
