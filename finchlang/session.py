@@ -19,7 +19,7 @@ from finchlang.host.passes.pipeline import Pass, transform
 from finchlang.host.residual import ResidualHost
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.operation import Laws
-from finchlang.rules.engine import Applied, Rule, Tracer
+from finchlang.rules.engine import Applied, OneByOne, Rule, Tracer
 from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
 from finchlang.run.kernel import (
@@ -72,6 +72,8 @@ class Observer:
 
     #: whether `rule` wants to be called (it makes the interpreter slower)
     traces = False
+    #: whether the steps of loops are then taken one by one (in which the host has other steps)
+    one_by_one = False
 
     def kernel(self, event: KernelEvent) -> None:
         """A kernel was compiled, or found on disk, for formats it had not been run on before."""
@@ -367,7 +369,9 @@ class Session:
         self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
     ) -> None:
         """Run by an engine that counts steps."""
-        tracer = self.observer.rule if self.observer.traces else None
+        tracer: Tracer | None = self.observer.rule if self.observer.traces else None
+        if tracer and self.observer.one_by_one:
+            tracer = OneByOne(tracer, ExecutingHost().evaluate)
         event = KernelEvent(found.node, found.kernel)
         self.observer.started(event)
         steps = found.run(arguments, environment, self.engine, tracer)

@@ -161,7 +161,9 @@ def _parser_of(command: str) -> ArgumentParser:
 
         add_options(parser)
         parser.add_argument(
-            "--count", action="store_true", help="only totals, and the host's steps"
+            "--count",
+            action="store_true",
+            help="only totals, and the host's steps (of --staged, the statements)",
         )
     return parser
 

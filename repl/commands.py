@@ -167,8 +167,8 @@ def trace(options: Namespace) -> int:
     from .trace import Chosen, Enough, StagedTrace, Trace
 
     if options.count:
-        counts = views.Counts(options.all)
-        _look(options, "interpret", counts)
+        counts = (views.StagedCounts if options.staged else views.Counts)(options.all)
+        _look(options, counts.engine, counts)
         print(counts.report())
         return SUCCESS
     with paged() as colours, suppress(Enough):

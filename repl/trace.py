@@ -120,7 +120,7 @@ class Trace(Observer):
     step come before it, deeper; the rule they belong to is announced above them. Iterations are marked
     with the coordinate they begin at: `Loop [i = 3]`."""
 
-    traces = True
+    traces = one_by_one = True
 
     def __init__(self, chosen: Chosen | None = None) -> None:
         self.chosen = chosen or Chosen()

@@ -8,6 +8,7 @@ from typing import Any
 
 from finchlang.host.print import text as listing
 from finchlang.host.residual import ResidualHost
+from finchlang.host.walk import everything
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import RULES
 from finchlang.run.spans import choice, sum_text
@@ -128,7 +129,8 @@ LOOKS: dict[str, type[Observer]] = {
 class Counts(Observer):
     """How often each rule was applied, and each step taken by the host (`finch trace --count`)."""
 
-    traces = True
+    traces = one_by_one = True
+    engine, second = "interpret", "host step"
 
     def __init__(self, all: bool = False) -> None:
         self.all = all
@@ -143,7 +145,19 @@ class Counts(Observer):
         self.steps.update(steps)
 
     def report(self) -> str:
-        return "\n\n".join((_table("rule", self.rules), _table("host step", self.steps)))
+        return "\n\n".join((_table("rule", self.rules), _table(self.second, self.steps)))
+
+
+class StagedCounts(Counts):
+    """How often each rule was applied when the kernels were staged, and of which kinds the statements of
+    their residuals are (`finch trace --staged --count`)."""
+
+    traces = one_by_one = False
+    engine, second = "native", "statement"
+
+    def kernel(self, event: KernelEvent) -> None:
+        event.stage(ResidualHost(), self.rule)
+        self.steps.update(type(s).__name__.lower() for s in everything(event.residual))
 
 
 def title(event: KernelEvent, comment: str = "#", number: int | None = None) -> str:

@@ -194,13 +194,14 @@ def run_regions(
     last: Expr,
     region: Region,
     rest: Rest | None = None,
-) -> None:
+) -> Node:
     """Run a loop as one `region` after the other, from `first` to `last`, until scalars are decided;
-    then `rest`, which runs what is left of the loop over start..last if it is not given."""
+    then `rest`, which runs what is left of the loop over start..last if it is not given. Gives what is
+    left to run: where steps are taken one by one, that is the loop after its first region."""
     host = state.host
     if at_most(last, first):  # at most one coordinate
         if_not_empty(state.host, first, last, lambda: drop(region(first)))
-        return
+        return EMPTY
     waiting = _grouped(triggers(machine, term, state))
     cell = host.cell(first, "at")
     is_left = asked_after(machine, term, state)
@@ -225,8 +226,22 @@ def run_regions(
             host.set(cell, add(region(start), 1))
             is_left.ask()
 
-    # inside the loop its condition holds
-    host.loop(
-        lambda: conjunction(compare("le", host.get(cell), last), is_left.holds()),
-        lambda: attempt(0, host.get(cell, lower=first, upper=last)),
-    )
+    def goes_on() -> Expr:
+        return conjunction(compare("le", host.get(cell), last), is_left.holds())
+
+    def step() -> None:  # where the condition holds
+        attempt(0, host.get(cell, lower=first, upper=last))
+
+    if not machine.one_by_one or rest is not None:
+        host.loop(goes_on, step)
+        return EMPTY
+    left = term
+    if machine.holds(goes_on()):
+        step()
+        left = with_bounds(term, host.get(cell, lower=first), last)
+        if machine.holds(goes_on()):
+            return left
+    is_done = machine.holds(compare("lt", last, host.get(cell)))
+    name, law = ("Simplify", "empty extent") if is_done else (BREAK, "")
+    machine.tell(name, lambda: (left, EMPTY), law=law)
+    return EMPTY

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from finchlang.host.fold import compare
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.rules.prove import at_most, less_than
 from finchlang.source import Bug
-from finchlang.syntax import Node, is_empty
+from finchlang.syntax import EMPTY, Node, is_empty
 from finchlang.tensors.level import TensorLike
 from finchlang.text.print import pretty
 
@@ -122,17 +123,44 @@ class Applied:
 
 
 Tracer = Callable[[Applied], None]
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """A tracer for whom loops take their steps one by one. `value` gives that of a host expression, which
+    is known where the program is run."""
+
+    tell: Tracer
+    value: Callable[[Expr], Any]
+
+    def __call__(self, applied: Applied) -> None:
+        self.tell(applied)
+
+
 #: makes the terms before and after a step: for tracers alone
 Terms = Callable[[], tuple[Node, Node]]
 
 
+class Arm(NamedTuple):
+    """One arm of a branch: the step `name` from `before` to `after`, which is run in this state."""
+
+    name: str
+    before: Node
+    after: Node
+    state: State
+    at: Expr | None = None
+
+
 class Machine:
-    """Runs terms by the rules of a table, in their order of priority."""
+    """Runs terms by the rules of a table, in their order of priority. A rule that takes a step for
+    each iteration takes all of them at once, in a loop of the host, or if `one_by_one` the first, and
+    gives what is left, if anything is."""
 
     def __init__(self, rules: Iterable[Rule], tracer: Tracer | None = None):
         self.rules = tuple(rules)
         self.names = frozenset(rule.name for rule in self.rules)
         self.tracer = tracer
+        self.one_by_one = tracer if isinstance(tracer, OneByOne) else None
         self.depth = 0
 
     def run(self, term: Node, state: State) -> State:
@@ -181,14 +209,25 @@ class Machine:
             self.tracer(Applied(name, before, before, self.depth, at, Kind.PREMISE))
         return self.run(premise, state)
 
-    def arm(self, name: str, before: Node, after: Node, state: State) -> Callable[[], None]:
-        """One arm of a branch: the step `name`, and what is left after it."""
+    def branch(self, condition: Expr, then: Arm, other: Arm) -> Step:
+        """Take the step of one of two arms, and run what is left after it."""
+        state = other.state
+        if self.one_by_one:
+            chosen = then if self.holds(condition) else other
+            self.tell(chosen.name, lambda: (chosen.before, chosen.after), chosen.at)
+            return chosen.after, chosen.state
+        state.host.branch(condition, partial(self.take, then), partial(self.take, other))
+        return EMPTY, state
 
-        def run() -> None:
-            self.tell(name, lambda: (before, after))
-            self.go_on(after, state)
+    def take(self, arm: Arm) -> None:
+        """Take the step of an arm, and run what is left after it."""
+        self.tell(arm.name, lambda: (arm.before, arm.after), arm.at)
+        self.go_on(arm.after, arm.state)
 
-        return run
+    def holds(self, condition: Expr) -> bool:
+        """Whether a condition holds now, where steps are taken one by one."""
+        assert self.one_by_one is not None
+        return bool(self.one_by_one.value(condition))
 
 
 def expect_mode(node: Node, tensor: TensorLike, mode: str, term: Node) -> None:

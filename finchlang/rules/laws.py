@@ -3,14 +3,13 @@ rewriting is licensed by a property in the operator table, and none knows an ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
 from math import isfinite
 from typing import Any
 
 from finchlang.algebra import (
     PAIR,
-    Law,
     Operator,
     Reference,
     literal_type,
@@ -52,7 +51,7 @@ def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
     if any([isinstance(a, Literal) for a in args]):
         if all([isinstance(a, Literal) and literal_type(a) is not None for a in args]):
             return (*OF_LITERALS, folding)
-        laws = (*OF_LITERALS, identity, override)
+        laws = OF_SOME
     if len(args) > 1 and all([a == args[0] for a in args]):
         laws = (*laws, case, idempotence)
     elif any([isinstance(a, Call) for a in args]):
@@ -133,15 +132,6 @@ def in_type(node: Node, type: Type) -> Node:
 # --------------------------------------------------------------------------- laws of one argument
 
 
-def deciding_laws(node: Call, argument: int, literal: Node) -> Iterator[Law]:
-    """The laws by which `literal` as an argument (counted from 1) would decide what a call gives."""
-    row, operands = operator(node.op), _operand_type(node)
-    if row is not None and operands is not None:
-        for law in row.annihilators:
-            if law.is_about(argument) and is_value(literal, law.value(operands), operands):
-                yield law
-
-
 def _operand_type(node: Call) -> Type | None:
     """The type that the arguments of a call promote to."""
     types = [type_of(a) for a in node.args]
@@ -177,7 +167,8 @@ def annihilator(row: Operator, node: Call) -> Node | None:
         type.wrap((law.result or law.value)(operands))
         for k, arg in enumerate(node.args, 1)
         if isinstance(arg, Literal)
-        for law in deciding_laws(node, k, arg)
+        for law in row.annihilators
+        if law.is_about(k) and is_value(arg, law.value(operands), operands)
     ]
     if not results or any(result != results[0] for result in results) or not is_there(node):
         return None
@@ -440,9 +431,11 @@ def _finite(value: Any, type: Type) -> Literal | None:
     return Literal(value, type.name) if not type.is_float or isfinite(value) else None
 
 
-#: the laws of calls that have literals, or that have calls in them, by how many arguments there are
+#: the laws of calls that have literals only, some, or calls in them, by how many arguments there are
 OF_LITERALS: tuple[Rewriting, ...] = (missing_argument, selection, annihilator)
+OF_SOME: tuple[Rewriting, ...] = (*OF_LITERALS, identity, override)
 OF_NESTS: dict[int, tuple[Rewriting, ...]] = {
     1: (involution,),
     2: (repetition, cancellation, joining, inverse_of_second, inverse_outwards, merging),
 }
+OF_CALLS = (*OF_SOME, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])

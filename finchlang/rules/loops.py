@@ -7,10 +7,12 @@ stands in several accesses is one looplet, and is lowered once for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from finchlang.algebra import EQUAL
 from finchlang.host.checks import fail_unless
-from finchlang.host.fold import ONE, add, compare, op, sub
+from finchlang.host.fold import ONE, add, compare, op
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     AcceptRun,
@@ -35,17 +37,16 @@ from finchlang.rules.context import (
     rewrite_accesses,
     with_bounds,
 )
-from finchlang.rules.engine import Machine, State, Step, expect_mode, if_not_empty, rule
+from finchlang.rules.engine import Arm, Machine, State, Step, expect_mode, if_not_empty, rule
 from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve, with_sizes
-from finchlang.rules.leaving import count
+from finchlang.rules.leaving import count, leaving
 from finchlang.rules.prove import at_most
 from finchlang.rules.shared import shared
-from finchlang.rules.simplify import repeat, simplify
+from finchlang.rules.simplify import empty_extent, name_of, repeated_body, simplify
 from finchlang.syntax import (
     EMPTY,
     Access,
     Assign,
-    Block,
     Call,
     Declare,
     Define,
@@ -54,13 +55,12 @@ from finchlang.syntax import (
     Node,
     Sieve,
     Thaw,
-    Value,
     Variable,
     is_missing,
 )
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.tensors.wrappers import capture
-from finchlang.walk import mentions, names, replace, walk
+from finchlang.walk import block, names, replace, rewrite_bottom_up, walk
 
 
 @rule("Extent")
@@ -109,12 +109,9 @@ def switch(machine: Machine, E: Context, state: State) -> Step:
     ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
     (SwitchTrue, SwitchFalse)"""
     found = E.hole
-    state.host.branch(
-        found.condition,
-        machine.arm("SwitchTrue", E.term, E[found.head], state),
-        machine.arm("SwitchFalse", E.term, E[found.tail], state),
-    )
-    return EMPTY, state
+    true = Arm("SwitchTrue", E.term, E[found.head], state)
+    false = Arm("SwitchFalse", E.term, E[found.tail], state)
+    return machine.branch(found.condition, true, false)
 
 
 @rule("Lookup")
@@ -128,7 +125,7 @@ def lookup(machine: Machine, term: Node, state: State) -> Step | None:
     return E.payload(E.hole.body(state.host, evaluate(i, state, machine))), state
 
 
-@looplet_rule("Choice", Choice)
+@looplet_rule("Choice", Choice, steps=("Choice",))
 def choice(machine: Machine, E: Context, state: State) -> Step:
     """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
     ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
@@ -137,12 +134,8 @@ def choice(machine: Machine, E: Context, state: State) -> Step:
     derived rule Union tells apart only as far as it makes a difference."""
     (condition, first), *others = E.hole.options
     rest = replace(E.hole, options=tuple(others)) if others else E.hole.otherwise
-    state.host.branch(
-        condition,
-        machine.arm("Choice", E.term, E[first], state),
-        machine.arm("Choice", E.term, E[rest], state),
-    )
-    return EMPTY, state
+    arms = [Arm("Choice", E.term, E[x], state) for x in (first, rest)]
+    return machine.branch(condition, *arms)
 
 
 @rule("AcceptRun", steps=("AcceptRun",))
@@ -150,10 +143,9 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
 
-    where nothing else depends on i. The sieve's loop is taken in the same step: its body is run for a,
-    with a body that writes all of a..b. Several writers accept together; what else the loop does is
-    what it does b - a + 1 times, but for tensors of its own, which are declared anew each time. With
-    an index that has a value, the run is that one coordinate."""
+    where nothing else depends on i, so that Simplify makes the loop its repeated body; this step is
+    taken with it, where the region is not empty. `body` writes all of a..b. Several writers accept
+    together. With an index that has a value, the run is that one coordinate."""
     host = state.host
     point = at_a_value(term, AcceptRun)
     if point is not None:
@@ -167,17 +159,24 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     assert isinstance(term, Loop)
     start, stop = Context(term, ()).region
-    others = rewrite_accesses(lambda a: Block(a.captured) if a.tensor in found else a, term.body)
-    length = Value(add(sub(stop, start), ONE))
-    taken = [*found, *(n.tensor for n in walk(term.body) if isinstance(n, Declare))]
-    body = repeat(term.body, length, lambda assign: assign.target.tensor in taken)
-    if body is None or mentions(others, term.index):
+    is_first = Call(EQUAL, (term.index, as_node(start)))
+
+    def accepted(node: Node) -> Node:
+        is_run = isinstance(node, Assign) and node.target.tensor in found
+        return Sieve(is_first, node) if is_run else node
+
+    body = rewrite_bottom_up(accepted, Context(term, found).payload(*found).body)
+    left = repeated_body(with_bounds(term, start, stop, body))
+    if left is None:
         return None
 
     def whole() -> None:
         values = [x.body(host, start, stop) for x in found]
-        one = Context(body, tuple(found)).payload(*values)
-        machine.arm("AcceptRun", term, one, state.inside())()
+        first, once = (Context(x, found).fill(*values) for x in (body, left.body))
+        loop = with_bounds(term, start, stop, first)
+        machine.tell("AcceptRun", lambda: (term, loop))
+        machine.tell("Simplify", lambda: (loop, once), law=name_of(repeated_body))
+        machine.go_on(once, state.inside())
 
     if_not_empty(state.host, start, stop, whole)
     return EMPTY, state
@@ -198,30 +197,40 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
         return None
 
     def step(own: Loop) -> Step:
-        left = _unfurled(_unfurl_scalars(own, state), state)
-        machine.tell("Unfurl", lambda: (own, left))
-        return left, state
+        return _unfurled(machine, term, own, state), state
 
     if sites and shared(term, state, lambda own: machine.go_on(*step(own))):
         return EMPTY, state
     return step(term)
 
 
-def _unfurled(term: Loop, state: State) -> Node:
-    """A loop in which the tensors that are accessed at its index are looplets."""
-    targets = [n.target for n in walk(term) if isinstance(n, Assign)]
-    made = {
-        tensor: _unfurl_site(term, site, UPDATE if site in targets else READ, state)
-        for tensor, site in unfurlable(term).items()
-    }
+def _unfurled(machine: Machine, term: Loop, own: Loop, state: State) -> Node:
+    """A loop `own`, which stands for `term`, in which the tensors that are accessed at its index are
+    looplets: a step for each tensor, wherever it stands."""
+    rest: Any = _unfurl_scalars(own, state)
+    targets = [n.target for n in walk(rest) if isinstance(n, Assign)]
+    made = [
+        (tensor, _unfurl_site(rest, site, UPDATE if site in targets else READ, state))
+        for tensor, site in unfurlable(rest).items()
+    ]
 
-    def change(access: Access) -> Access:  # every access with this index at once
-        if not is_at(access, term.index) or access.tensor not in made:
-            return access
-        looplet, captured = made[access.tensor]
-        return replace(access, tensor=looplet, captured=captured)
+    def after(k: int) -> Any:
+        looplets = dict(made[:k])
 
-    return rewrite_accesses(change, term)
+        def change(access: Access) -> Access:
+            if not is_at(access, term.index) or access.tensor not in looplets:
+                return access
+            looplet, captured = looplets[access.tensor]
+            return replace(access, tensor=looplet, captured=captured)
+
+        return rewrite_accesses(change, rest)
+
+    if rest is not own:
+        machine.tell("Unfurl", lambda: (term, rest))
+    for k in range(len(made)):
+        before = term if k == 0 and rest is own else None
+        machine.tell("Unfurl", lambda k=k, before=before: (before or after(k), after(k + 1)))  # type: ignore[misc]
+    return after(len(made))
 
 
 def _unfurl_scalars(term: Loop, state: State) -> Any:
@@ -297,8 +306,8 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩
 
-    All these steps of a loop are taken here, one for each iteration, with the Define, Block and
-    SieveTrue that lead to the next. The body of define is a scope of its own, with a d of its own."""
+    A loop over an empty extent is block(). At once, all these steps are taken in a loop of the host, with
+    the Define, Block and SieveTrue that lead to the next. The body of define is a scope of its own."""
     if bounded(term) is None:
         return None
     assert isinstance(term, Loop)
@@ -306,28 +315,53 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     start, stop = E.region
 
     def once(i: Expr) -> None:
-        body = E.at(i)
-        define = Define(Variable(term.index.name), as_node(i), term.body)
-        machine.tell("Loop", lambda: (E.over(i, stop).term, _unrolled(E, define, i, stop)), i)
-        machine.tell_expression("Define", lambda: (define, body))
+        define = Define(E.term.index, as_node(i), term.body)
+        body = define if machine.one_by_one else E.at(i)
+        machine.tell("Loop", lambda: (E.over(i, stop).term, _unrolled(E, i, stop)), i)
+        if body is not define:
+            machine.tell_expression("Define", lambda: (define, body))
         machine.run(body, state.inside())
 
     def one(i: Expr) -> Expr:
         once(i)
         return i
 
+    leaves = bool(triggers(machine, term, state))
+    if machine.one_by_one and not leaves and leaving(machine, term, state) is None:
+        return _first_taken(machine, E, state, once), state
     if at_most(stop, start):  # at most one iteration
         if_not_empty(state.host, start, stop, lambda: once(start))
-    elif triggers(machine, term, state):
-        run_regions(machine, term, state, start, stop, one)
+    elif machine.one_by_one or leaves:
+        return run_regions(machine, term, state, start, stop, one), state
     else:
         count(machine, term, state, start, stop, once, term.index.name)
     return EMPTY, state
 
 
-def _unrolled(E: Context, define: Define, i: Expr, stop: Expr) -> Node:
-    """An iteration, then the loop over what is left, unless it is certain that nothing is."""
+def _first_taken(machine: Machine, E: Context, state: State, once: Callable[[Expr], None]) -> Node:
+    """What Loop leaves of a loop, and Block of that, where steps are taken one by one."""
+    start, stop = E.region
+    if not machine.holds(compare("le", start, stop)):
+        machine.tell("Simplify", lambda: (E.term, EMPTY), law=name_of(empty_extent))
+        return EMPTY
+    host = state.host  # for which coordinates are data
+    i = host.get(host.cell(start, E.term.index.name), lower=start, upper=stop)
+    once(i)
+    left = EMPTY if start is stop else _left(E, i, stop)
+    if left != EMPTY:
+        machine.tell("Block", lambda: (_unrolled(E, i, stop), left))
+    return left
+
+
+def _unrolled(E: Context, i: Expr, stop: Expr) -> Node:
+    """An iteration, then what is left of the loop."""
+    define = Define(E.term.index, as_node(i), E.term.body)
+    return block(define, _left(E, i, stop))
+
+
+def _left(E: Context, i: Expr, stop: Expr) -> Node:
+    """The loop over what comes behind i, unless it is certain that nothing does."""
     if i is stop:
-        return define
+        return EMPTY
     is_left = Call(Variable("<"), (as_node(i), as_node(stop)))
-    return Block((define, Sieve(is_left, E.over(add(i, ONE), stop).term)))
+    return Sieve(is_left, E.over(add(i, ONE), stop).term)

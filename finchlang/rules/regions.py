@@ -12,7 +12,7 @@ from dataclasses import replace
 from finchlang.host.fold import add, compare, sub
 from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, set_end, shifted
 from finchlang.rules.context import Context, looplet_rule
-from finchlang.rules.engine import Machine, State, Step, if_not_empty
+from finchlang.rules.engine import Arm, Machine, State, Step, if_not_empty
 from finchlang.syntax import EMPTY, Block
 
 
@@ -51,11 +51,8 @@ def spike(machine: Machine, E: Context, state: State) -> Step:
     if start is stop and E.hole.end is not None:
         ended = compare("eq", E.hole.end, stop)
         tail, body = E.payload(E.hole.tail), E[Run(E.hole.body)]
-        arm = machine.arm
-        state.host.branch(
-            ended, arm("Spike", E.term, tail, state), arm("Spike", E.term, body, state)
-        )
-        return EMPTY, state
+        arms = [Arm("Spike", E.term, x, state) for x in (tail, body)]
+        return machine.branch(ended, *arms)
     spikes = E.all(Spike)
 
     def at_end() -> None:

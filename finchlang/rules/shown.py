@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Var
 from finchlang.host.looking import looking, plain
@@ -72,6 +73,8 @@ def index_of(access: Access) -> Expr:
     last = access.indices[-1] if access.indices else None
     if isinstance(last, Value):
         return last.expr
+    if isinstance(last, Literal):
+        return const(last.value, Int64)
     return _coordinate(last.name if isinstance(last, Index) else "i")
 
 

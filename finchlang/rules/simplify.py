@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import PAIR, Operator, named, operator
+from finchlang.algebra import EQUAL, PAIR, Operator, named, operator
 from finchlang.host.fold import ONE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import type_of
 from finchlang.rules.context import as_node, bounds
 from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.laws import is_there, is_value, rewrite_call, typed
+from finchlang.rules.laws import OF_CALLS, is_there, is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
 from finchlang.rules.workspaces import without_dead
 from finchlang.syntax import (
@@ -124,7 +124,7 @@ def _once(node: Node) -> tuple[Law, Any] | None:
     """One rewriting at the root of a term whose parts are simple, with its law, or None."""
     if type(node) is Call:
         return rewrite_call(node)
-    for law in _LAWS.get(type(node), ()):
+    for law in LAWS.get(type(node), ()):
         if (better := law(node)) is not None:
             return law, better
     return None
@@ -244,20 +244,26 @@ def empty_extent(node: Loop) -> Node | None:
     return EMPTY if region is not None and less_than(region[1], region[0]) else None
 
 
-def repeated_body(loop: Loop) -> Node | None:
+def repeated_body(loop: Loop) -> Sieve | None:
     """loop(i, extent(a, b), body) = sieve(a <= b, body') if body has no i: body' does what body does
     b - a + 1 times; it is body if that makes no difference, else the operator that stands for
-    repetition (for `+` that is `*`)."""
+    repetition (for `+` that is `*`). What is sieved by i == a it does once."""
     region, body = bounds(loop), loop.body
     if region is None:
         return None
     start, stop = region
+    firsts: list[Node] = []
     if mentions(body, loop.index):
-        body = _at_first(body, loop.index, start)
+        body = _at_first(body, loop.index, start, firsts)
         if body is loop.body or mentions(body, loop.index):
             return None
-    length = add(sub(stop, start), ONE)
-    repeated = body if _settles(body) else repeat(body, Value(length))
+    own = [n.tensor for n in walk(body) if isinstance(n, Declare)]
+
+    def once(update: Assign) -> bool:
+        return update.target.tensor in own or any(update is n for n in firsts)
+
+    length = Value(add(sub(stop, start), ONE))
+    repeated = body if _settles(body) else repeat(body, length, once if firsts else _never)
     if repeated is None:
         return None
     return Sieve(as_node(compare("le", start, stop)), repeated, span=loop.span)
@@ -291,11 +297,14 @@ def counts_once(update: Assign) -> bool:
     return row is not None and row.right_idempotent and row.associative and row.commutative
 
 
-def _at_first(node: Node, index: Index, start: Expr) -> Node:
+def _at_first(node: Node, index: Index, start: Expr, firsts: list[Node]) -> Node:
     """A statement in which updates by a pair `v => index`, of which the first one counts, are those
-    by that one."""
+    by that one, and updates at the first coordinate alone are without their sieve, and `firsts`."""
+    if isinstance(node, Sieve) and node.condition == Call(EQUAL, (index, as_node(start))):
+        firsts += [n for n in walk(node.body) if isinstance(n, Assign)]
+        return node.body
     if isinstance(node, (Block, Sieve, Define, Loop)):
-        return map_children(lambda child: _at_first(child, index, start), node)
+        return map_children(lambda child: _at_first(child, index, start, firsts), node)
     if not isinstance(node, Assign) or not isinstance(node.value, Call) or node.value.op != PAIR:
         return node
     row, (value, place) = operator(node.op), node.value.args
@@ -400,8 +409,9 @@ def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -
     return kinds and len(set(stores)) == len(stores)
 
 
-#: the laws of each kind of term, first to last; those of calls are in `laws`
-_LAWS: dict[type, tuple[Law, ...]] = {
+#: the laws of each kind of term, first to last
+LAWS: dict[type, tuple[Law, ...]] = {
+    Call: OF_CALLS,
     Value: (constant,),
     Access: (uniform_access, missing_index),
     Assign: (missing_update, identity_update),

@@ -12,6 +12,7 @@ from finchlang.host.ir import Expr
 from finchlang.properties import applied
 from finchlang.rules.context import as_node
 from finchlang.rules.engine import (
+    Arm,
     Machine,
     State,
     Step,
@@ -134,12 +135,8 @@ def sieve(machine: Machine, term: Term, state: State) -> Step | None:
     if condition.type.kind != "bool":
         message = f"a condition must be a Bool, not {condition.type}"
         raise FinchError("type", message, term.condition.span)
-    state.host.branch(
-        condition,
-        machine.arm("SieveTrue", term, term.body, state.inside()),
-        machine.arm("SieveFalse", term, EMPTY, state),
-    )
-    return EMPTY, state
+    true = Arm("SieveTrue", term, term.body, state.inside())
+    return machine.branch(condition, true, Arm("SieveFalse", term, EMPTY, state))
 
 
 @rule("Assign")

@@ -14,7 +14,6 @@ from finchlang.rules.breaks import run_regions
 from finchlang.rules.context import Context, looplet_rule
 from finchlang.rules.engine import Machine, State, Step, Terms, if_not_empty
 from finchlang.rules.prove import at_most, lesser
-from finchlang.syntax import EMPTY
 
 
 @looplet_rule("Jumper", Jumper, in_loop=True, every=True, steps=("Jumper",))
@@ -58,8 +57,7 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
         machine.tell("Jumper", _steps(E, start, stop, last), start)
         return stop
 
-    run_regions(machine, E.term, state, first, last, region)
-    return EMPTY, state
+    return run_regions(machine, E.term, state, first, last, region), state
 
 
 #: what jumpers and steppers have in common
@@ -107,8 +105,7 @@ def stepper_next(machine: Machine, E: Context, state: State) -> Step:
         machine.tell("StepperNext", _steps(E, start, stop, last), start)
         return stop
 
-    run_regions(machine, E.term, state, first, last, region)
-    return EMPTY, state
+    return run_regions(machine, E.term, state, first, last, region), state
 
 
 def _steps(E: Context, start: Expr, stop: Expr, last: Expr) -> Terms:

@@ -17,7 +17,7 @@ from finchlang.host.ir import Buffer, Expr, Var
 from finchlang.host.remember import RememberingHost
 from finchlang.host.residual import ResidualHost
 from finchlang.normalize.types import annotate, with_fills
-from finchlang.rules.engine import Machine, State
+from finchlang.rules.engine import Applied, Machine, OneByOne, State
 from finchlang.rules.table import rules
 from finchlang.run.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
 from finchlang.source import FinchError
@@ -124,11 +124,13 @@ class Setup:
         format = self.outputs[name]
         return parse_format(format) if isinstance(format, str) else format
 
-    def run(self, host: Host, bounds: dict[str, Bound]) -> None:
+    def run(
+        self, host: Host, bounds: dict[str, Bound], tracer: Callable[[Applied], None] | None = None
+    ) -> None:
         for bound in bounds.values():
             bound.enter(host)
         tensors = {**self.tensors, **{n: b.fiber for n, b in bounds.items()}}
-        Machine(rules(self.which)).run(self.program(), State.before(host, tensors))
+        Machine(rules(self.which), tracer).run(self.program(), State.before(host, tensors))
 
     def execute(
         self,
@@ -178,9 +180,9 @@ def run_both(
     which: str = "all",
     element: str = "Dense(Element(0.0))",
 ) -> Outcome:
-    """Interpret the kernel, applying rules anew in each round of a loop, and remembering; and stage it and
-    evaluate the residual. All must end alike: the same results, the same memory, the same error, and
-    (congruence) the same host steps."""
+    """Interpret the kernel, applying rules anew in each round of a loop, remembering, and with the steps of
+    loops one by one; and stage it and evaluate the residual. All must end alike: the same results, the
+    same memory, the same error, and (congruence) but for the third the same host steps."""
     named: dict[str, TensorLike] = {t.name: t for t in tensors}
     setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
     first = setup.execute(setup.run)
@@ -190,13 +192,17 @@ def run_both(
         setup.run(recorder, bounds)
         run_code(recorder.code(), host)
 
-    for other in (setup.execute(staged_run), setup.execute(setup.run, RememberingHost)):
+    def one_by_one(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
+        setup.run(host, bounds, OneByOne(lambda applied: None, host.evaluate))
+
+    alike = setup.execute(staged_run), setup.execute(setup.run, RememberingHost)
+    assert first.error or all(first.steps == other.steps for other in alike)
+    for other in (*alike, setup.execute(one_by_one)):
         for name, result in first.results.items():
             np.testing.assert_array_equal(other.results[name], result)
         for buffer, array in first.arrays.items():
             np.testing.assert_array_equal(other.arrays[buffer], array)
         assert (first.error and str(first.error)) == (other.error and str(other.error))
-        assert first.error or first.steps == other.steps
     return first
 
 

@@ -3,6 +3,7 @@ of the table and two for each level, and Fig 17's program through the steps of F
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -68,7 +69,7 @@ class Watch(Observer):
     """The last kernel of a session, and all that a tracer is told while it is interpreted; iterations
     with the coordinate that they begin at, as a constant."""
 
-    traces = True
+    traces = one_by_one = True
 
     def __init__(self) -> None:
         self.told: list[Applied] = []
@@ -153,32 +154,49 @@ end
 #: step of Fig 18: the rule (`its premise:` where what stands above it begins), and what is left
 STEPS = [
     (2, "Declare", r"\A\Z"),
+    (3, "Unfurl", r"if lookup\(.*\)\[i, j\]\n +s\[\] \+= A\[i, j\]"),
     (3, "Unfurl", r"if lookup\(.*\)\[i, j\]\n +s\[\] \+= lookup\(A@\(j - 1\)\)\[i, j\]"),
-    (4, "Loop", r"\Alet j = j_1\n"),  # "We insert a for-loop"
-    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= lookup\(A@\(j_1 - 1\)\)\[i, j_1\]"),
-    (4, "Lookup", r"if UpTriMaskCol\(j_1\)\[i\]\n +s\[\] \+= A@\(j_1 - 1\)\[i\]"),
+    (
+        4,
+        "Loop",
+        r"\Alet j = J\n(.*\n)+if J < A_size2\n +for j = .*:A_size2",
+    ),  # "We insert a for-loop"
+    (4, "Lookup", r"if UpTriMaskCol\(J\)\[i\]\n +s\[\] \+= lookup\(A@P\)\[i, J\]"),
+    (4, "Lookup", r"if UpTriMaskCol\(J\)\[i\]\n +s\[\] \+= A@P\[i\]"),
+    (5, "Unfurl", r"if sequence\(.*\)\[i\]\n +s\[\] \+= A@P\[i\]"),
     (5, "Unfurl", r"if sequence\(.*\)\[i\]\n +s\[\] \+= thunk\(sequence\(.*\)\)\[i\]"),
     (6, "Thunk", r"if sequence\(.*\)\[i\]\n +s\[\] \+= sequence\(.*\)\[i\]"),
     (7, "Sequence, its premise:", r"if sequence\(.*\)\[i\]"),
     (7, "Phase", r"for i = \S+:stop_\d\n +if run\(true\)\[i\]"),
     (8, "Run", r"if true\n"),
-    (9, "Simplify", r"\Afor i = \S+:stop_\d\n +s\[\] \+= sequence\(.*\)\[i\]\nend"),
+    (9, "Simplify (decided sieve)", r"\Afor i = \S+:stop_\d\n +s\[\] \+= sequence\(.*\)\[i\]\nend"),
     (10, "StepperSeek", r"s\[\] \+= stepper\(.*\)\[i\]"),
-    (10, "StepperNext, its premise:", r"\Afor i = at_\d:stop_\d\n +s\[\] \+= stepper"),
-    (11, "Thunk", r"for i = at_\d:stop_\d\n +s\[\] \+= spike\(.*\)\[i\]"),
+    (10, "StepperNext, its premise:", r"\Afor i = I:stop_\d\n +s\[\] \+= stepper"),
+    (11, "Thunk", r"for i = I:stop_\d\n +s\[\] \+= spike\(.*\)\[i\]"),
     (11, "Spike", r"\[\] \+= run\(.*\)\[i\]\nend\n(.*\n)*.*s\[\] \+= spike\(.*\)\[i\]"),
-    (11, "Run", r"for i = at_\d:\(stop_\d - 1\)\n +s\[\] \+= 0.0"),
-    (12, "Simplify", r"\A\Z"),  # adding 0 does nothing
+    (11, "Run", r"for i = I:\(stop_\d - 1\)\n +s\[\] \+= 0.0"),
+    (
+        12,
+        "Simplify (identity update)",
+        r"\Afor i = I:\(stop_\d - 1\)\nend\Z",
+    ),  # adding 0 does nothing
+    (12, "Simplify (empty body)", r"\A\Z"),
     (11, "Spike", r"\Afor i = stop_\d:stop_\d\n +s\[\] \+= A_val\[q_\d\]"),
-    (12, "Simplify", r"\As\[\] \+= A_val\[q_\d\]\Z"),
+    (12, "Simplify (decided sieve)", r"\As\[\] \+= A_val\[q_\d\]\Z"),
     (12, "Assign", r"\A\Z"),  # the spike's end: A.lvl.lvl.val[q] is added
     (10, "StepperNext", r"\Afor i = \(stop_\d \+ 1\):stop_\d\n"),
     (7, "Sequence", r"\[i\]"),
     (8, "Run", r"if false\n"),
-    (9, "Simplify", r"\A\Z"),  # the part below the diagonal is gone
-    (4, "Loop", r"\Alet j = j_1\n"),
+    (9, "Simplify (decided sieve)", r"\Afor i = \S+:A_size1\nend\Z"),
+    (9, "Simplify (empty body)", r"\A\Z"),  # the part below the diagonal is gone
     (13, "Freeze", r"\A\Z"),
 ]
+#: what stands for a column, its position and a row: interpreted it is the second column
+NAMES = {
+    "J": (r"j_\d", "j_1"),
+    "P": (r"\(j_\d - 1\)", r"\(j_1 - 1\)"),
+    "I": (r"(?:\d+|at_\d)", r"at_\d"),
+}
 
 
 def lines_of(told: list[Applied]) -> str:
@@ -187,7 +205,7 @@ def lines_of(told: list[Applied]) -> str:
     for applied in told:
         if applied.kind == Kind.STEP:
             pad = "  " * (applied.depth - 1)
-            lines.append(f"{pad}{applied.name}")
+            lines.append(f"{pad}{applied.name} {applied.law}".rstrip())
             lines.extend(f"{pad}  | {line}" for line in shown(applied.after).splitlines())
     return "\n".join(lines) + "\n"
 
@@ -197,20 +215,46 @@ def upper() -> Watch:
     return watched(UPPER, "paper")
 
 
-def test_the_upper_triangle_goes_through_the_steps_of_the_paper(
-    upper: Watch, golden: Golden
+def test_the_upper_triangle_is_normalised_as_in_figure_17(upper: Watch, golden: Golden) -> None:
+    passes = [("input", upper.event.source.program), *upper.event.passes]
+    texts = [(name, pretty(program)) for name, program in passes]
+    new = [texts[0], *(two for one, two in itertools.pairwise(texts) if one[1] != two[1])]
+    assert new[-1][1] == NORMALISED
+    golden("trace/figure_17.txt", "\n\n".join(f"{name}\n{text}" for name, text in new) + "\n")
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_the_upper_triangle_goes_through_the_steps_of_figure_18(
+    is_staged: bool, upper: Watch, golden: Golden
 ) -> None:
-    assert pretty(upper.event.compiled.normalized.program) == NORMALISED  # step 1
-    premise = {Kind.PREMISE: ", its premise:"}
-    statements = [a for a in upper.told if a.kind != Kind.EXPRESSION]
-    told = iter([(a.name + premise.get(a.kind, ""), shown(a.after)) for a in statements])
-    lines = [f"step 1: normalisation\n{NORMALISED}"]
+    """Interpreted it does so for each column; staged once, with what the steps add to the residual."""
+    grown, told = list[str](), list[tuple[str, str, list[str]]]()
+
+    def tell(applied: Applied) -> None:
+        if applied.kind != Kind.EXPRESSION:
+            law = f" ({applied.law})" * bool(applied.law)
+            premise = ", its premise:" * (applied.kind == Kind.PREMISE)
+            told.append((applied.name + law + premise, shown(applied.after), []))
+        told[-1][2].extend(grown)
+        grown.clear()
+
+    if is_staged:
+        upper.event.stage(GrowingHost(grown.append), tell)
+    else:
+        for applied in upper.told:
+            tell(applied)
+    rest, lines = iter(told), [f"step 1: normalisation\n{NORMALISED}"]
     for step, name, after in STEPS:
-        found = next(((n, term) for n, term in told if n == name and re.search(after, term)), None)
-        assert found is not None, f"step {step}: {name} giving {after}"
-        lines.append(f"step {step}: {name}\n{found[1]}".rstrip())
-    assert next(told, None) is None  # Freeze is the last
-    golden("trace/figure_18.txt", "\n\n".join(lines) + "\n")
+        pattern, more = re.sub(r"\b[JPI]\b", lambda n: NAMES[n[0]][is_staged], after), list[str]()
+        for found, term, added in rest:
+            more += [f"| {line}" for line in added]
+            if found == name and re.search(pattern, term):
+                break
+        else:
+            raise AssertionError(f"step {step}: {name} giving {after}")
+        lines.append("\n".join([f"step {step}: {name}", *filter(None, [term]), *more]))
+    assert next(rest, None) is None  # Freeze is the last
+    golden(f"trace/figure_18{'_staged' * is_staged}.txt", "\n\n".join(lines) + "\n")
 
 
 def test_traces_of_the_upper_triangle(upper: Watch, golden: Golden) -> None:
@@ -264,11 +308,25 @@ def test_there_is_a_loop_for_each_iteration_and_a_stepper_next_for_each_step() -
     assert started(told, "Loop") == []
 
 
-def test_expressions_and_the_defines_of_loops_are_told_apart(upper: Watch) -> None:
+def test_expressions_are_told_apart_and_what_a_loop_leaves_step_by_step(upper: Watch) -> None:
     told = Counter(a.name for a in upper.told if a.kind == Kind.EXPRESSION)
-    assert told.keys() == {"Define", "Literal", "Value", "Call"}
+    assert told.keys() == {"Literal", "Value", "Call"}
     at = [k for k, a in enumerate(upper.told) if a.name == "Loop"]
-    assert len(at) == 2 and all(upper.told[k + 1].name == "Define" for k in at)
+    assert len(at) == 2 and all(upper.told[k + 1].law == "known variable" for k in at)
+    deep = upper.told[at[0]].depth
+    names = [a.name for a in upper.told if a.depth == deep and a.kind == Kind.STEP]
+    assert names == [
+        "Declare",
+        "Extent",
+        "Unfurl",
+        "Unfurl",
+        "Loop",
+        "Block",
+        "SieveTrue",
+        "Loop",
+        "Block",
+        "SieveFalse",
+    ]
 
 
 @pytest.mark.slow

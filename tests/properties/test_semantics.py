@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from finchlang import FinchError, Session
+from finchlang import FinchError, Scalar, Session, Tensor
+from finchlang.rules.engine import Applied, Kind
+from finchlang.session import Observer
 from finchlang.testing.coverage import Coverage
 from finchlang.testing.fuzz import Options, fuzz, run_case
 from finchlang.testing.grammar import LEVELS
 from finchlang.testing.scripts import generate
-from finchlang.testing.stored import as_array, same
+from finchlang.testing.stored import as_array, entries_of, same
 from finchlang.testing.variants import VARIANTS, differences
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
@@ -71,6 +75,47 @@ def test_what_fails_changes_nothing(engine: str) -> None:
                     assert same(as_array(before[name]), old, 0.0), (seed, name)
                 break
     assert failed
+
+
+class Steps(Observer):
+    """How often which statement's rule was applied, its steps taken at once or one by one."""
+
+    traces = True
+
+    def __init__(self, one_by_one: bool):
+        self.one_by_one, self.counts = one_by_one, Counter[str]()
+
+    def rule(self, applied: Applied) -> None:
+        self.counts[applied.name] += applied.kind == Kind.STEP
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, 4 * STEP))
+@pytest.mark.parametrize("rules", ["paper", "all"])
+def test_steps_one_by_one_are_those_taken_at_once(first: int, rules: str) -> None:
+    """Loops that take them at once leave the same entries, values and errors, and take as many steps."""
+    done = 0
+    for seed in range(first, first + STEP):
+        found = []
+        for one_by_one in (False, True):
+            steps, error = Steps(one_by_one), None
+            session = Session("interpret", rules, lambda _: None, observer=steps)
+            try:
+                session.run(generate(seed))
+            except FinchError as fault:
+                error = str(fault)
+            values = {name: session[name] for name in session.names()}
+            counts = {n: steps.counts[n] for n in ("Loop", "Jumper", "StepperNext", "Assign")}
+            found.append((error, values, counts))
+        (error, values, counts), (other_error, others, other_counts) = found
+        assert error == other_error, seed
+        assert counts == other_counts, seed
+        for name, value in values.items():
+            if isinstance(value, (Tensor, Scalar, np.ndarray)):
+                assert same(as_array(others[name]), as_array(value), 0.0), (seed, name)
+            if isinstance(value, (Tensor, Scalar)):
+                assert repr(entries_of(others[name])) == repr(entries_of(value)), (seed, name)
+        done += counts["Loop"] + counts["StepperNext"] > 0
+    assert done > STEP / 2
 
 
 SPMV = """

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
+from inspect import cleandoc
 from math import inf, nan
 from pathlib import Path
 from typing import Any
 
 import finchlang.grammar
 from finchlang.algebra import operator
-from finchlang.rules.simplify import simplify
+from finchlang.rules.simplify import LAWS, name_of, simplify
+from finchlang.rules.table import ALL
 from finchlang.script.builtins import BUILTINS
 from finchlang.syntax import Access, Call, Literal, Variable
 from finchlang.types import Bool, Float64, Int64, Type
@@ -39,6 +41,44 @@ def test_built_in_functions(request):
         before, after = text.split(head)
         REFERENCE.write_text(f"{before}{head}{rows}\n\n{after[after.index('## ') :]}", "utf-8")
     assert table("Built-in functions") == expected()
+
+
+# ---------------------------------------------------------------------------------- rules and laws
+
+
+def written(head: str, rows: list[tuple[str, ...]]) -> None:
+    """Write a table of the reference, below its head."""
+    before, after = REFERENCE.read_text("utf-8").split(head)
+    lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    REFERENCE.write_text(f"{before}{head}{lines}\n\n{after.split(chr(10) * 2, 1)[1]}", "utf-8")
+
+
+def said(statement: str) -> str:
+    """The first paragraph of a docstring in one line, as a table has it."""
+    return " ".join(cleandoc(statement).split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def test_rules_of_the_papers(request):
+    """Each base rule has its row, with what the rule says of itself here."""
+    rules = {rule.name: f"`{said(rule.statement)}`" for rule in ALL if not rule.is_derived}
+    rows = [(*row[:3], rules.get(row[0], ""), row[4]) for row in table("Rules")]
+    if request.config.getoption("--update-golden"):
+        head = "| Rule | Where | As printed | Here | Why it deviates |\n|---|---|---|---|---|\n"
+        written(head, rows)
+    assert table("Rules") == rows
+    assert sorted(row[0] for row in rows) == sorted(rules)
+
+
+def test_laws_of_simplify(request):
+    rows = [
+        (name_of(law), f"`{kind.__name__}`", said(law.__doc__ or ""))
+        for kind, laws in LAWS.items()
+        for law in laws
+    ]
+    if request.config.getoption("--update-golden"):
+        written("| Law | Of | What it says |\n|---|---|---|\n", rows)
+    assert table("Laws of Simplify") == rows
+    assert all(law and text.endswith(".") for law, _, text in rows)
 
 
 # ------------------------------------------------------------------------------ spaces of operators
