@@ -70,10 +70,8 @@ Meaning = tuple[KernelNode, dict[str, Any], dict[Any, Any]]
 class Observer:
     """Is told what a session does with its kernels; every method may be overridden."""
 
-    #: whether `rule` wants to be called (it makes the interpreter slower)
-    traces = False
-    #: whether the steps of loops are then taken one by one (in which the host has other steps)
-    one_by_one = False
+    #: whether `rule` wants to be called (it makes the interpreter slower), and loops step one by one
+    traces = one_by_one = False
 
     def kernel(self, event: KernelEvent) -> None:
         """A kernel was compiled, or found on disk, for formats it had not been run on before."""
@@ -372,8 +370,7 @@ class Session:
         tracer: Tracer | None = self.observer.rule if self.observer.traces else None
         if tracer and self.observer.one_by_one:
             tracer = OneByOne(tracer, ExecutingHost().evaluate)
-        event = KernelEvent(found.node, found.kernel)
-        self.observer.started(event)
+        self.observer.started(event := KernelEvent(found.node, found.kernel))
         steps = found.run(arguments, environment, self.engine, tracer)
         self.observer.finished(event, steps)
 

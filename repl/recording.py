@@ -110,10 +110,9 @@ class Recording:
         by, self._applied = self._applied or self._applying[-1], None
         is_premise = applied.kind == Kind.PREMISE
         mark = "" if applied.at is None else str(applied.at)
-        kind = "premise" if is_premise else "step"
-        by[1] = self._add(
-            applied.name, applied.depth, applied.before, applied.after, kind=kind, at=mark
-        )
+        kind, law = "premise" if is_premise else "step", applied.law and f"The law: {applied.law}."
+        terms = applied.before, applied.after
+        by[1] = self._add(applied.name, applied.depth, *terms, kind=kind, told=law, at=mark)
         if is_premise:
             self._premises.append((by[1], by))
 

@@ -17,7 +17,7 @@ from finchlang.host.execute import ExecutingHost
 from finchlang.host.ir import Buffer, Expr
 from finchlang.host.looking import plain
 from finchlang.host.passes.pipeline import PASSES, Pass
-from finchlang.rules.engine import Applied, Kind
+from finchlang.rules.engine import Applied, Kind, OneByOne
 from finchlang.rules.table import OPTIONAL
 from finchlang.run.arguments import memory_of
 from finchlang.session import KernelEvent, Observer
@@ -210,7 +210,7 @@ class _Parting(Observer):
             return
         self.part = _pass_at_fault(event)
         log, other = _Log(), _Log()
-        made = event.run("interpret", log.rule, log)
+        made = event.run("interpret", OneByOne(log.rule, log.evaluate), log)
         event.run("residual", None, other)
         pairs = enumerate(zip_longest(log.writes, other.writes))
         at = next(
