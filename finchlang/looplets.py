@@ -130,8 +130,7 @@ class Steps(Looplet):
     body: Callable[[Host], Node]
     next: Callable[[Host], None]
     last: Expr | None = None
-    positions: Positions | None = None
-    regions: Regions | None = None
+    stored: Stored | None = None
     first: Expr = ONE
 
 
@@ -171,42 +170,36 @@ class AcceptRun(Looplet):
     body: Callable[[Host, Expr, Expr], Node]
 
 
+#: the first and the last coordinate of an entry, and what makes its payload (of one that is a point) or
+#: its looplet
+Entry = tuple[Expr, Expr, Callable[[Host], Node]]
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What derived rules need to know of steppers over sorted storage: at its positions start..stop-1
-    is something each, without overlaps, and `fill` is the payload between (None if there is nothing
-    between). `here(host)` is the
-    position the stepper is at, and `locate(host, q, i)` the first position from q on that ends at or
-    after coordinate i."""
+    """A stepper as a cursor over sorted storage, for the rule Meet: at its positions start..stop - 1 is
+    an entry each, in order, and `fill` is the payload between (None if there is nothing between).
+
+    `here(host)` is the position the stepper is at, `go(host, q)` moves it to another, and
+    `locate(host, q, i)` is the first position from q on that ends at or after coordinate i.
+    `entry(host, q)` is what stands there: a point each, if `are_points`, and then no two have the same
+    coordinate, if `are_distinct`. `listed` is a buffer and what is added to its entries for the
+    coordinates of points, if that is how they are stored."""
 
     start: Expr
     stop: Expr
     fill: Node | None
     here: Callable[[Host], Expr]
-    locate: Callable[[Host, Expr, Expr], Expr]
-
-
-@dataclass(frozen=True, slots=True)
-class Positions(Stored):
-    """For the rules `Positions` and `Leapfrog`, of spikes in a row: `coordinate(host, q)` is the
-    coordinate of position q and `tail(host, q, i)` the payload there; `go(host, q)` moves the stepper
-    to another position. `listed` is a buffer and what is
-    added to its entries for the coordinates, if that is how they are stored."""
-
-    fill: Node
-    coordinate: Callable[[Host, Expr], Expr]
-    tail: Callable[[Host, Expr, Expr], Node]
     go: Callable[[Host, Expr], None]
-    are_distinct: bool = True  # no two positions have the same coordinate
+    locate: Callable[[Host, Expr, Expr], Expr]
+    entry: Callable[[Host, Expr], Entry]
+    are_points: bool = False
+    are_distinct: bool = True
     listed: tuple[Buffer, Expr] | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Regions(Stored):
-    """For the rule `Regions`: `region(host, q)` gives the first and the last coordinate of what is at
-    position q, and its looplet."""
-
-    region: Callable[[Host, Expr], tuple[Expr, Expr, Node]]
+    def coordinate(self, host: Host, q: Expr) -> Expr:
+        """The coordinate of the point at position q."""
+        return self.entry(host, q)[1]
 
 
 def _same(part: Any) -> Any:
@@ -267,15 +260,14 @@ def rebuild(
             return Shift(inside(body), delta)
         case AcceptRun(accept):
             return AcceptRun(lambda host, a, b: payload(accept(host, down(a), down(b))))
-        case Steps(seek, stride, current, _, last, positions, regions, first):
+        case Steps(seek, stride, current, _, last, known, first):
             new = replace(
                 looplet,
                 seek=None if seek is None else lambda host, i: seek(host, down(i)),
                 stride=lambda host: up(stride(host)),
                 body=lambda host: inside(current(host)),
                 last=end(last),
-                positions=positions and _stored(positions, inside, payload, up, down),
-                regions=regions and _stored(regions, inside, payload, up, down),
+                stored=known and _stored(known, inside, payload, up, down),
                 first=up(first),
             )
             if isinstance(new, Blocks) and new.lookup is not None:
@@ -284,28 +276,21 @@ def rebuild(
     return looplet
 
 
-def _stored(known: Any, inside: Any, payload: Any, up: Any, down: Any) -> Any:
-    """`rebuild` for Positions and Regions."""
-    known = replace(
+def _stored(known: Stored, inside: Any, payload: Any, up: Any, down: Any) -> Stored:
+    """`rebuild` for a cursor."""
+    entry, locate, change = known.entry, known.locate, payload if known.are_points else inside
+
+    def moved(host: Host, q: Expr) -> Entry:
+        first, last, make = entry(host, q)
+        return up(first), up(last), lambda host: change(make(host))
+
+    return replace(
         known,
         fill=known.fill and payload(known.fill),
-        locate=lambda host, q, i, locate=known.locate: locate(host, q, down(i)),
+        locate=lambda host, q, i: locate(host, q, down(i)),
+        entry=moved,
+        listed=known.listed and _moved(*known.listed, up),
     )
-    if isinstance(known, Positions):
-        coordinate, tail = known.coordinate, known.tail
-        return replace(
-            known,
-            listed=known.listed and _moved(*known.listed, up),
-            coordinate=lambda host, q: up(coordinate(host, q)),
-            tail=lambda host, q, i: payload(tail(host, q, down(i))),
-        )
-
-    def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
-        first, last, body = old(host, q)
-        return up(first), up(last), inside(body)
-
-    old = known.region
-    return replace(known, region=region)
 
 
 def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeGuard
 
-from finchlang.host.fold import op, sub
+from finchlang.host.fold import ZERO, op, sub
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -47,9 +47,21 @@ class OneOf(TensorLike):
             assert extent is not None
             first, last = extent
             nest = _entered(inside, when, tensor.unfurl(inside, stop, mode, protocol))
+            listed = self._listed(host, when, nest)
+            if listed is not None:
+                return listed
             end = op("select", when, last if stop is None else stop, sub(first, 1))
             phases.append(Phase(nest, stop=host.let(end, "end")))
         return Sequence((*phases, Phase(Run(self.fill))))
+
+    def _listed(self, host: Host, when: Expr, nest: Node) -> Node | None:
+        """The nest of the only tensor as a list of entries, which is empty unless `when` holds."""
+        match nest:
+            case Sequence((Phase(Steps() as steps, None, Expr() as last), Phase(Run(fill)))):
+                if len(self.options) == 1 and fill == self.fill and steps.stored is not None:
+                    last = host.let(op("select", when, last, ZERO), "last")
+                    return Sequence((Phase(replace(steps, last=last), stop=last), Phase(Run(fill))))
+        return None
 
 
 def one_of(
@@ -113,5 +125,8 @@ def _entered(host: Any, when: Expr, nest: Any) -> Any:
             def seek_there(host: Host, i: Expr) -> None:
                 host.branch(when, partial(seek, host, i))
 
-            return replace(nest, seek=seek_there, positions=None, regions=None)
+            known = nest.stored
+            if known is not None:
+                known = replace(known, stop=op("select", when, known.stop, known.start))
+            return replace(nest, seek=seek_there, stored=known)
     return nest

@@ -1,6 +1,5 @@
 """The derived rule Pieces: of a loop with many looplet nests, each becomes one stepper over its
-pieces, where the base rules tell all combinations of their phases apart. And Overlap: those of a
-product are cut at once to the region where none is exhausted."""
+pieces, where the base rules tell all combinations of their phases apart."""
 
 from __future__ import annotations
 
@@ -20,17 +19,17 @@ from finchlang.looplets import (
     Phase,
     Run,
     Sequence,
-    Shift,
     Spike,
     Stepper,
     Steps,
     Switch,
     Thunk,
     set_end,
-    shifted,
 )
+from finchlang.rules.absence import Absence, alternatives
 from finchlang.rules.cases import disjunction
 from finchlang.rules.context import Context, bounded, find_looplets, put
+from finchlang.rules.cursors import plain
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.prove import at_most, lesser
 from finchlang.rules.regions import divided
@@ -38,15 +37,8 @@ from finchlang.rules.simplify import simplify
 from finchlang.syntax import (
     Access,
     Assign,
-    Block,
-    Call,
-    Define,
     Literal,
-    Loop,
     Node,
-    Sieve,
-    Variable,
-    is_empty,
 )
 from finchlang.walk import remembered, walk
 
@@ -71,8 +63,8 @@ def pieces(machine: Machine, term: Node, state: State) -> Step | None:
     mask = next((x for x in find_looplets(term) if _parts(term, x, len(nests))), None)
     if mask is not None:
         return divided(machine, Context(term, (mask,)), state)
-    empty = _Emptied(term, nests).cases
-    nests = [x for x in nests if empty.isdisjoint(_fills(x))]
+    cut = _ends_all(term, nests)
+    nests = [x for x in nests if not any(x is other for other in cut)]
     if len(nests) < MANY:
         return None
     E = Context(term, ())
@@ -92,33 +84,6 @@ def _parts(term: Node, mask: Node, count: int) -> bool:
     E = Context(term, (mask,))
     left = [len(_divided_nests(simplify(E.payload(fill)), 1)) for fill in fills.values()]
     return sum(left) <= count
-
-
-@rule("Overlap", is_derived=True)
-def overlap(machine: Machine, term: Node, state: State) -> Step | None:
-    """loop(i, extent(a, b), E[access(sequence(phase(c, d, body), run(z)...), i)...]) →
-    loop(i, extent(max(a, c...), min(b, d...)), E[access(body, i)...])
-
-    for eight sequences or more: the base rules do the same one by one, with a term to look at for
-    each. Relies on: E simplifies to nothing where one of them is a run of its z, whichever of them."""
-    nests = _divided_nests(term, LONG)
-    if len(nests) < LONG:
-        return None
-    empty = _Emptied(term, nests).cases
-    cut = [x for x in nests if isinstance(x, Sequence) and _is_headed(x, empty)]
-    if len(cut) < LONG:
-        return None
-    E = Context(term, ())
-    for found in cut:
-        E = E.within(state.host, found.phases[0].start, found.phases[0].stop)
-    heads = {id(x): set_end(x.phases[0].body, x.phases[0].stop) for x in cut}
-    return put(E.term, heads), state
-
-
-def _is_headed(nest: Sequence, empty: set[_Case]) -> bool:
-    """Whether nothing is left to do in all phases of a sequence but the first, runs of a literal."""
-    fills = _fills(nest, 1)
-    return len(fills) == len(nest.phases) - 1 and empty.issuperset(fills)
 
 
 def _are_unordered(nests: list[Looplet]) -> bool:
@@ -177,70 +142,14 @@ def _fills(nest: Node, first: int = 0) -> dict[_Case, Literal]:
     return {(id(nest), k): body for k, body in found if isinstance(body, Literal)}
 
 
-#: what an expression is in cases that are known
-_Known = dict[Literal, set[_Case]]
+def _ends_all(term: Node, nests: list[Looplet]) -> list[Node]:
+    """The nests that have a run in which nothing is left to do of a term."""
+    runs = [(x, fill) for x in nests for fill in _fills(x).values()]
 
+    def fills(access: Access) -> Iterator[tuple[int, Node]]:
+        return ((k, fill) for k, (nest, fill) in enumerate(runs) if nest is access.tensor)
 
-class _Emptied:
-    """In which cases, each of one nest, nothing is left to do of a term: found in one walk."""
-
-    def __init__(self, term: Node, nests: list[Looplet]):
-        self.fills = {id(x): _fills(x) for x in nests}
-        self.defined: dict[Node, _Known] = {}
-        self.cases = self._statement(term)
-
-    def _statement(self, node: Node) -> set[_Case]:
-        """The cases in which a statement does nothing."""
-        match node:
-            case Block((first, *others)):
-                found = self._statement(first)
-                for other in others:
-                    found = found and found & self._statement(other)
-                return found
-            case Loop(_, _, body):
-                return self._statement(body)
-            case Define(variable, value, body):
-                self.defined[variable] = self._value(value)
-                return self._statement(body)
-            case Sieve(condition, body):
-                known = self._value(condition)
-                return self._statement(body).union(
-                    *(known[z] for z in known if z.value is not True)
-                )
-            case Assign(target, op, value):
-                known = self._value(value)
-                steps = {z: simplify(Assign(target, op, z)) for z in known}
-                return set().union(*(known[z] for z, step in steps.items() if is_empty(step)))
-        return set()
-
-    def _value(self, node: Node) -> _Known:
-        """The cases in which an expression is a literal, by that."""
-        found: _Known = {}
-        match node:
-            case Access(tensor):
-                for case, fill in self.fills.get(id(tensor), {}).items():
-                    found.setdefault(fill, set()).add(case)
-            case Variable():
-                return self.defined.get(node, {})
-            case Call(op, args):
-                given = [self._value(arg) for arg in args]
-                groups: dict[_Case, list[Node]] = {}
-
-                def note(cases: set[_Case], new: list[Node]) -> None:
-                    result = simplify(Call(op, tuple(new), span=node.span)) if cases else node
-                    if isinstance(result, Literal):
-                        found.setdefault(result, set()).update(cases)
-
-                every = [set().union(*known.values()) for known in given]
-                for k, known in enumerate(given):
-                    others = set().union(*every[:k], *every[k + 1 :])
-                    for z, cases in known.items():
-                        note(cases - others, [*args[:k], z, *args[k + 1 :]])
-                        for case in cases & others:
-                            groups.setdefault(case, [*args])[k] = z
-                for case, new in groups.items():
-                    note({case}, new)
-        return found
+    return [runs[k][0] for k in alternatives(Absence(fills).statement(term))]
 
 
 @dataclass(frozen=True)
@@ -262,7 +171,7 @@ class _Pieces:
     begins (or a later one within it), and where its steppers stand."""
 
     def __init__(self, host: Host, nest: Node, region: tuple[Expr, Expr]):
-        self.nest = _plain(nest)
+        self.nest = plain(nest)
         self.steps = list(_steps_in(self.nest))
         self.first, self.beyond = region[0], add(region[1], 1)
         self.at = host.cell(region[0], "at")
@@ -313,7 +222,7 @@ class _Pieces:
     def _pieces(self, host: Host, node: Node, at: Expr, end: Expr, when: Expr) -> Iterator[_Piece]:
         """The pieces that may go on at coordinate `at` (and not beyond `end`), if `when` holds: then
         one of their conditions does."""
-        match _plain(node):
+        match plain(node):
             case Thunk(preamble):
                 inner, _ = preamble(guarded(host, when))
                 yield from self._pieces(host, inner, at, end, when)
@@ -348,20 +257,6 @@ class _Pieces:
 def _seek(steps: Steps, host: Host, i: Expr) -> None:
     if steps.seek is not None:  # else it stands where it should
         steps.seek(host, i)
-
-
-def _plain(nest: Any) -> Any:
-    """A nest with its shifts carried out as far as is possible without entering it."""
-    match nest:
-        case Shift(body, delta):
-            return _plain(shifted(body, delta))
-        case Phase(body, start, stop):
-            return Phase(_plain(body), start, stop)
-        case Sequence(phases):
-            return Sequence(tuple(_plain(p) for p in phases))
-        case Switch(condition, head, tail):
-            return Switch(condition, _plain(head), _plain(tail))
-    return nest
 
 
 def _steps_in(nest: Node) -> Iterator[Steps]:

@@ -168,11 +168,11 @@ def identity_update(node: Assign) -> Node | None:
     row, type = operator(node.op), node.target.type
     if row is None or row.identity is None or not row.identity.is_about(2) or type is None:
         return None
-    is_unit = is_value(_if_there(node.value), row.identity.value(type), type)
+    is_unit = is_value(if_there(node.value), row.identity.value(type), type)
     return EMPTY if is_unit else None
 
 
-def _if_there(node: Node) -> Any:
+def if_there(node: Node) -> Any:
     """What an expression is if nothing that it is made of is missing."""
     if is_there(node):
         return node
@@ -193,7 +193,7 @@ def empty_body(node: Sieve | Loop) -> Node | None:
 
 def decided_sieve(node: Sieve) -> Node | None:
     """sieve(false, body) = block(), sieve(true, body) = body."""
-    condition = _if_there(node.condition)
+    condition = if_there(node.condition)
     if not isinstance(condition, Literal):
         return None
     if condition.value is not True:

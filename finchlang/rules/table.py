@@ -5,19 +5,16 @@ from __future__ import annotations
 from finchlang.rules import (
     breaks,
     copies,
-    derived,
     expressions,
     initialisation,
-    leapfrog,
     loops,
+    meet,
     pieces,
     presence,
     regions,
     simplify,
-    sought,
     statements,
     steppers,
-    together,
     unions,
 )
 from finchlang.rules.engine import Rule
@@ -39,16 +36,10 @@ RULES: tuple[Rule, ...] = (
     regions.run,
     unions.union,
     regions.spike,
-    pieces.overlap,
-    pieces.pieces,
-    together.together,
-    regions.sequence,
     breaks.early_break,
-    sought.located,
-    sought.sought,
-    leapfrog.leapfrog,
-    derived.positions,
-    derived.regions,
+    meet.meet,
+    pieces.pieces,
+    regions.sequence,
     steppers.jumper,
     steppers.stepper_seek,
     steppers.stepper_next,
@@ -83,7 +74,7 @@ OPTIONAL = frozenset(r.name for r in RULES if r.is_derived) | {breaks.BREAK}
 
 def rules(which: str = "all") -> tuple[Rule, ...]:
     """The table, with (`all`) or without (`paper`) the derived rules, and without those that are
-    named behind: `all-Positions-Break`.
+    named behind: `all-Meet-Break`.
 
     Raises FinchError "unknown name" for any other text.
     """

@@ -19,7 +19,6 @@ from finchlang.rules.joint_point import Point
 from finchlang.rules.joint_region import Region
 from finchlang.rules.loops import loop, unfurl, unfurlable
 from finchlang.rules.one_of import gives_tensors
-from finchlang.rules.regions import spike as spike_rule
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import Literal, Loop, Node
 from finchlang.tensors.element import typed_literal
@@ -45,8 +44,9 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
         assert isinstance(term, Loop)
         wide = [c for c in choices if _is_over(c, term)]
         if wide:
-            runs = spike_rule.apply(machine, term, state)
-            return runs or Region(machine, term, state, wide).step()
+            if find_all(term, Spike):
+                return None  # runs, then what is at their end
+            return Region(machine, term, state, wide).step()
     if choices or len(find_all(term, Spike)) > 1:
         return Point(machine, term, state, choices).step()
     return None

@@ -19,11 +19,10 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import (
     Blocks,
     Choice,
+    Entry,
     Lookup,
     Looplet,
     Phase,
-    Positions,
-    Regions,
     Run,
     Sequence,
     Shift,
@@ -170,25 +169,25 @@ class Product:
         nest = Thunk(lambda host: (self.within(host, payload), None))
         return Shift(nest, before)
 
-    def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> tuple[Expr, Expr, Node]:
+    def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> Entry:
         """The first and the last coordinate of the block at j, and its looplets."""
         before = host.let(self.before(j), "before")
         block = Thunk(lambda host: (self.block(payload(host), before), None))
-        return add(before, 1), add(before, self.size), block
+        return add(before, 1), add(before, self.size), lambda host: block
 
     def _steps(self, steps: Steps) -> Blocks:
-        seek, last, known = steps.seek, steps.last, steps.positions or steps.regions
+        seek, last, known = steps.seek, steps.last, steps.stored
         found = steps.lookup if isinstance(steps, Blocks) else None
         if seek is None:
             raise Bug("a product of a stepper that has been sought already")
 
-        def region(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
-            if isinstance(known, Positions):
-                j = host.let(known.coordinate(host, q), "j")
-                return self.at(host, j, lambda host: known.tail(host, q, j))
-            assert isinstance(known, Regions)
-            first, end, body = known.region(host, q)
-            return add(self.before(first), 1), self.up_to(end), self.of(set_end(body, end))
+        def region(host: Host, q: Expr) -> Entry:
+            assert known is not None
+            first, end, make = known.entry(host, q)
+            if known.are_points:
+                return self.at(host, host.let(first, "j"), make)
+            start, stop = add(self.before(first), 1), self.up_to(end)
+            return start, stop, lambda host: self.of(set_end(make(host), end))
 
         return Blocks(
             seek=lambda host, k: seek(host, self.above(k)),
@@ -196,12 +195,12 @@ class Product:
             body=lambda host: self.of(set_end(steps.body(host), steps.stride(host))),
             next=steps.next,
             last=None if last is None else self.up_to(last),
-            regions=None if known is None else self._regions(known, region),
+            stored=None if known is None else self._stored(known, region),
             first=add(self.before(steps.first), 1),
             lookup=self.follow(found) if self.is_located and found is not None else None,
         )
 
-    def _regions(self, known: Stored, region: Any) -> Regions | None:
+    def _stored(self, known: Stored, region: Any) -> Stored | None:
         """What is known of a stepper, of its blocks; None where between them is more than a value."""
         if known.fill is not None and not isinstance(known.fill, Literal):
             return None
@@ -209,7 +208,7 @@ class Product:
         def locate(host: Host, q: Expr, k: Expr) -> Expr:
             return known.locate(host, q, self.above(k))
 
-        return Regions(known.start, known.stop, known.fill, known.here, locate, region)
+        return Stored(known.start, known.stop, known.fill, known.here, known.go, locate, region)
 
     def _row(self, at: Callable[[Host, Expr], Node]) -> Thunk:
         """A block for each outer coordinate."""
@@ -220,19 +219,22 @@ class Product:
             def here(host: Host) -> Expr:
                 return host.get(cell, lower=ONE)
 
-            def region(host: Host, j: Expr) -> tuple[Expr, Expr, Node]:
+            def go(host: Host, j: Expr) -> None:
+                host.set(cell, j)
+
+            def region(host: Host, j: Expr) -> Entry:
                 return self.at(host, j, lambda host: at(host, j))
 
             def locate(host: Host, q: Expr, k: Expr) -> Expr:
                 return self.above(k)
 
             blocks = Blocks(
-                seek=lambda host, k: host.set(cell, self.above(k)),
+                seek=lambda host, k: go(host, self.above(k)),
                 stride=lambda host: self.up_to(here(host)),
-                body=lambda host: region(host, host.let(here(host), "j"))[2],
-                next=lambda host: host.set(cell, add(here(host), 1)),
+                body=lambda host: region(host, host.let(here(host), "j"))[2](host),
+                next=lambda host: go(host, add(here(host), 1)),
                 last=self.up_to(self.count),
-                regions=Regions(ONE, add(self.count, 1), None, here, locate, region),
+                stored=Stored(ONE, add(self.count, 1), None, here, go, locate, region),
                 lookup=self.follow(Lookup(at)) if self.is_located else None,
             )
             return blocks, None

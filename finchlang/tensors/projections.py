@@ -20,7 +20,6 @@ from finchlang.looplets import (
     Jumper,
     Lookup,
     Phase,
-    Positions,
     Run,
     Sequence,
     Shift,
@@ -85,7 +84,7 @@ class Projection:
             case Thunk() | Switch() | Choice():
                 return rebuild(node, self.of)
             case Steps():
-                known = node.positions or node.regions
+                known = node.stored
                 if known is not None and isinstance(known.fill, Literal):
                     return Thunk(
                         lambda host: (FilledBlocks(self, host, node, known).looplets(host), None)
@@ -96,7 +95,8 @@ class Projection:
         """Of each phase the blocks that are within it, then the one that is in another, too."""
         bodies = [phase.body for phase in phases]
         steps = next((b for b in bodies if isinstance(b, Steps)), None)
-        fill = steps and steps.positions and steps.positions.fill
+        known = steps and steps.stored
+        fill = known.fill if known and known.are_points else None
         is_filled = all(b is steps or (isinstance(b, Run) and b.body == fill) for b in bodies)
         parts: list[Phase] = []
         before: Expr = ZERO
@@ -152,17 +152,14 @@ class FilledBlocks:
 
     def __init__(self, projection: Projection, host: Host, steps: Steps, known: Any):
         self.projection, self.steps, self.known = projection, steps, known
-        self.is_listed = isinstance(known, Positions) and known.are_distinct
+        self.is_listed = known.are_points and known.are_distinct
         self.at, self.end = host.cell(known.start, "q"), host.cell(known.start, "end")
         self.block = host.cell(ZERO, "block")
         self.settle(host)
 
     def limits(self, host: Host, q: Expr) -> tuple[Expr, Expr]:
         """The first and the last coordinate of what is at position q."""
-        if isinstance(self.known, Positions):
-            i = self.known.coordinate(host, q)
-            return i, i
-        first, last, _ = self.known.region(host, q)
+        first, last, _ = self.known.entry(host, q)
         return first, last
 
     def settle(self, host: Host) -> None:
@@ -254,15 +251,14 @@ class FilledBlocks:
 
             def spike(host: Host) -> tuple[Node, None]:
                 q = here(host)
-                tail = known.tail(host, q, known.coordinate(host, q))
-                return Spike(known.fill, tail, is_stored=True), None
+                return Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
 
             steps: Any = kind(
                 lambda host, i: go(host, known.locate(host, here(host), i)),
                 lambda host: known.coordinate(host, here(host)),
                 lambda host: Thunk(spike),
                 lambda host: go(host, add(here(host), 1)),
-                positions=replace(known, start=start, stop=stop, here=here, go=go),
+                stored=replace(known, start=start, stop=stop, here=here, go=go),
             )
             local: Any = shifted(steps, sub(ZERO, before))
             local = replace(local, last=last, first=ONE)

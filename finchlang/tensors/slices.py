@@ -17,15 +17,16 @@ from finchlang.host.ir import Const, Expr
 from finchlang.looplets import (
     AcceptRun,
     Blocks,
+    Entry,
     Jumper,
     Lookup,
     Phase,
-    Positions,
     Run,
     Sequence,
     Shift,
     Spike,
     Stepper,
+    Stored,
     Switch,
     Thunk,
     rebuild,
@@ -127,7 +128,7 @@ class Slice:
         seek, stride, last = steps.seek, steps.stride, steps.last
         if seek is None:
             raise Bug("a slice of a stepper that has been sought already")
-        known = steps.positions
+        known = steps.stored if steps.stored and steps.stored.are_points else None
         if isinstance(steps, Stepper) and known is not None and known.are_distinct:
             return Thunk(lambda host: (self._held(host, steps, known), None))
 
@@ -156,12 +157,11 @@ class Slice:
             body=lambda host: self.of(set_end(steps.body(host), stride(host))),
             next=go_on,
             last=None,  # of several positions, all may be at the last element
-            positions=None if steps.positions is None else self._positions(steps.positions),
-            regions=None,
+            stored=None if known is None else self._points(known),
             first=self.reach(steps.first),
         )
 
-    def _held(self, host: Host, steps: Stepper, known: Positions) -> Stepper:
+    def _held(self, host: Host, steps: Stepper, known: Stored) -> Stepper:
         """A stepper over those positions that hold an element: it passes over the others where it
         moves, and stands behind the last element when there is none left."""
         assert steps.seek is not None and steps.last is not None
@@ -202,8 +202,8 @@ class Slice:
 
         def spike(host: Host) -> tuple[Node, None]:
             q = minimum(known.here(host), sub(known.stop, ONE))  # the last, where none is left
-            i = known.coordinate(host, q)
-            return Spike(known.fill, known.tail(host, q, i), is_stored=True), None
+            assert known.fill is not None
+            return Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
 
         return replace(
             steps,
@@ -212,26 +212,31 @@ class Slice:
             body=lambda host: Thunk(spike),
             next=go_on,
             last=None,
-            positions=self._positions(known),
-            regions=None,
+            stored=self._points(known),
             first=ZERO,
         )
 
-    def _positions(self, known: Positions) -> Positions:
+    def _points(self, known: Stored) -> Stored:
         """All the positions; those between two elements have the coordinate of the one before, and
         there what is between."""
 
-        def tail(host: Host, q: Expr, i: Expr) -> Node:
-            at = host.let(self.at(i), "at")
-            found = compare("eq", known.coordinate(host, q), at)
-            return Switch(found, known.tail(host, q, at), known.fill)
+        def entry(host: Host, q: Expr) -> Entry:
+            found, _, make = known.entry(host, q)
+            i = host.let(self.reach(found), "i")
+
+            def tail(host: Host) -> Node:
+                at = host.let(self.at(i), "at")
+                assert known.fill is not None
+                return Switch(compare("eq", found, at), make(host), known.fill)
+
+            return i, i, tail
 
         return replace(
             known,
-            coordinate=lambda host, q: host.let(self.reach(known.coordinate(host, q)), "i"),
-            tail=tail,
+            entry=entry,
             locate=lambda host, q, i: known.locate(host, q, self.at(i)),
             are_distinct=False,
+            listed=None,
         )
 
 

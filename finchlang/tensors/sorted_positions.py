@@ -10,16 +10,16 @@ from finchlang.host.fold import FALSE, ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import (
+    Entry,
     Jumper,
     Lookup,
     Phase,
-    Positions,
-    Regions,
     Run,
     Sequence,
     Spike,
     Stepper,
     Steps,
+    Stored,
     Switch,
     Thunk,
 )
@@ -95,12 +95,12 @@ class Listed:
         protocol: str | None,
         body: Callable[[Host, Here], Node],
         tail: Callable[[Host, Expr, Expr], Node] | None = None,
-        region: Callable[[Host, Expr], tuple[Expr, Expr, Node]] | None = None,
+        region: Callable[[Host, Expr], Entry] | None = None,
         following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
     ) -> Steps:
         """A stepper (or jumper) over the positions, `body` being what is up to the coordinate `here`,
         and `following` what comes after a position. If that is a run of fill and then a payload,
-        `tail` gives it, as in Positions; if it is a run of fill and then a region, `region` does."""
+        `tail` gives it; if it is a run of fill and then a region, `region` does."""
         cell = host.cell(self.start, "q")
         kind = Jumper if protocol == "gallop" else Stepper
 
@@ -110,15 +110,23 @@ class Listed:
         def go(host: Host, q: Expr) -> None:
             host.set(cell, q)
 
-        known, listed = (self.start, self.stop, self.fill, here, self.locate), (self.idx, ONE)
+        def point(host: Host, q: Expr) -> Entry:
+            assert tail is not None
+            i = self.coordinate(host, q)
+            return i, i, lambda host: tail(host, q, i)
+
+        stored = None
+        if tail or region:
+            known = self.start, self.stop, self.fill, here, go, self.locate, region or point
+            listed = (self.idx, ONE) if tail else None
+            stored = Stored(*known, are_points=tail is not None, listed=listed)
         return kind(
             seek=lambda host, i: go(host, self.locate(host, here(host), i)),
             stride=lambda host: self.coordinate(host, here(host)),
             body=lambda host: body(host, here),
             next=lambda host: go(host, following(host, here(host))),
             last=self.last,
-            positions=tail and Positions(*known, self.coordinate, tail, go, listed=listed),
-            regions=region and Regions(*known, region),
+            stored=stored,
         )
 
     def then_fill(self, steps: Steps) -> Node:

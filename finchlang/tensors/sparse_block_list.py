@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.looplets import Entry, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.compare import move_range, ranges_equal
 from finchlang.tensors.counted import Counted
@@ -86,7 +86,7 @@ class SparseBlockList(Counted):
                 return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
             listed = listed.until_last(host, stop)
 
-            def block(host: Host, b: Expr) -> tuple[Expr, Expr, Node]:
+            def block(host: Host, b: Expr) -> Entry:
                 end = listed.coordinate(host, b)
                 first, after = self._positions(host, fiber, b)
                 length, bound = sub(after, first), sub(end, 1)
@@ -95,7 +95,7 @@ class SparseBlockList(Counted):
                 def at(host: Host, i: Expr) -> Node:
                     return fiber.child(add(first, sub(sub(i, before), 1)))
 
-                return add(before, 1), end, Lookup(at)
+                return add(before, 1), end, lambda host: Lookup(at)
 
             def body(host: Host, here: Here) -> Node:
                 """A run of fill and then the block itself."""
@@ -103,7 +103,7 @@ class SparseBlockList(Counted):
                 def step(host: Host) -> tuple[Node, None]:
                     begin, _, lookup = block(host, here(host))
                     gap = Phase(Run(self.fill), stop=sub(begin, 1))
-                    return Sequence((gap, Phase(lookup))), None
+                    return Sequence((gap, Phase(lookup(host)))), None
 
                 return Thunk(step)
 

@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.host.fold import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Lookup, Phase, Run, Sequence, Thunk
+from finchlang.looplets import Entry, Lookup, Phase, Run, Sequence, Thunk
 from finchlang.syntax import Node
 from finchlang.tensors.level import READ, Fiber, Level, Storage
 from finchlang.tensors.listed import pointers
@@ -74,11 +74,11 @@ class SparseRunList(Runs):
                 return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
             listed = listed.until_last(host, stop)
 
-            def run(host: Host, q: Expr) -> tuple[Expr, Expr, Node]:
+            def run(host: Host, q: Expr) -> Entry:
                 bound = sub(listed.last, 1)
                 begin = host.load(left, q, "left", Int64, lower=ZERO, upper=bound)
                 end = host.load(right, q, "right", Int64, lower=begin, upper=bound)
-                return add(begin, 1), add(end, 1), Run(fiber.child(q))
+                return add(begin, 1), add(end, 1), lambda host: Run(fiber.child(q))
 
             return listed.then_fill(listed.steps(host, protocol, body, region=run)), None
 

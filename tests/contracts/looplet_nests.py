@@ -235,22 +235,27 @@ class StepsNest(Nest):
         positions = None
         if self.has_positions:
             assert isinstance(child, SpikeNest)
-            positions = lp.Positions(
+
+            def entry(host: Host, q: Expr) -> lp.Entry:
+                i = host.load(ends, q, "i")
+                return i, i, lambda host: child.tail.at(host, q)
+
+            positions = lp.Stored(
                 first,
                 end,
                 child.body.at(host, first),
                 lambda host: host.get(cell),
-                lambda host, q, i: host.search(ends, q, end, i),
-                lambda host, q: host.load(ends, q, "i"),
-                lambda host, q, i: child.tail.at(host, q),
                 lambda host, q: host.set(cell, q),
+                lambda host, q, i: host.search(ends, q, end, i),
+                entry,
+                are_points=True,
             )
         return self.kind(
             seek=lambda host, i: host.set(cell, host.search(ends, host.get(cell), end, i)),
             stride=lambda host: host.load(ends, host.get(cell), "stride"),
             body=lambda host: child.looplet(host, host.get(cell)),
             next=lambda host: host.set(cell, add(host.get(cell), 1)),
-            positions=positions,
+            stored=positions,
         )
 
     def dense(self, k: int) -> np.ndarray:

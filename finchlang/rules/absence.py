@@ -1,0 +1,244 @@
+"""Where a statement does nothing: a formula over which of its operands are at their fill, found in one
+walk. Rules read from it where a loop has something to do, and which operand has a say in that.
+
+What a call makes of literals is asked of Simplify, for its own arguments alone: so the cost is linear in
+the expression, as is the formula, which is never multiplied out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from typing import Any, TypeVar
+
+from finchlang.algebra import literal_type, operator
+from finchlang.rules.laws import is_there
+from finchlang.rules.simplify import if_there, simplify
+from finchlang.syntax import (
+    Access,
+    Assign,
+    Block,
+    Call,
+    Define,
+    Literal,
+    Loop,
+    Node,
+    Sieve,
+    is_empty,
+    is_missing,
+)
+from finchlang.walk import walk
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The conjunction (`is_and`) or disjunction of formulas and of numbers, which stand for operands
+    that are at their fill. Without parts it is true, or false."""
+
+    is_and: bool
+    parts: tuple[Formula | int, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.parts:
+            return str(self.is_and)
+        return "(" + (" & " if self.is_and else " | ").join(map(str, self.parts)) + ")"
+
+
+Where = Formula | int
+ALWAYS, NEVER = Formula(True), Formula(False)
+
+
+def both(*parts: Where) -> Where:
+    return _joined(True, parts)
+
+
+def either(*parts: Where) -> Where:
+    return _joined(False, parts)
+
+
+def _joined(is_and: bool, parts: Iterable[Where]) -> Where:
+    """A formula of parts, without those that another one makes superfluous."""
+    flat: dict[Where, None] = {}
+    for part in parts:
+        if isinstance(part, Formula) and part.is_and == is_and:
+            flat.update(dict.fromkeys(part.parts))
+        else:
+            flat[part] = None
+    kept = [p for p in flat if not any(q != p and _inside(p) >= _inside(q) for q in flat)]
+    kept.sort(key=lambda part: (min(variables(part), default=-1), str(part)))
+    return kept[0] if len(kept) == 1 else Formula(is_and, tuple(kept))
+
+
+def _inside(part: Where) -> frozenset[Where]:
+    return frozenset(part.parts) if isinstance(part, Formula) else frozenset((part,))
+
+
+def variables(where: Where) -> list[int]:
+    """The operands in a formula, each once."""
+    if isinstance(where, int):
+        return [where]
+    return sorted({x for part in where.parts for x in variables(part)})
+
+
+def fold(
+    where: Where, leaf: Callable[[int], _T], both: Callable[..., _T], either: Callable[..., _T]
+) -> _T:
+    """What a formula makes of values for its operands."""
+    if isinstance(where, int):
+        return leaf(where)
+    parts = [fold(part, leaf, both, either) for part in where.parts]
+    return reduce(both if where.is_and else either, parts)
+
+
+def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
+    """What is left of a formula where some operands are at their fill, or (`NEVER`) never are."""
+    if isinstance(where, int):
+        return value if where in known else where
+    return _joined(where.is_and, [given(part, known, value) for part in where.parts])
+
+
+def alternatives(where: Where) -> list[int]:
+    """The operands that alone make a formula true."""
+    parts = where.parts if isinstance(where, Formula) and not where.is_and else (where,)
+    return [part for part in parts if isinstance(part, int)]
+
+
+def is_product(where: Where) -> bool:
+    """Whether each operand of a formula alone makes it true."""
+    return len(alternatives(where)) == len(variables(where)) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An expression is a literal for certain, or else missing if it `may_miss`."""
+
+    literal: Literal
+    may_miss: bool = False
+
+    @property
+    def key(self) -> Any:
+        return literal_type(self.literal), repr(self.literal.value), self.may_miss
+
+
+#: what an expression is, and where
+_Found = tuple[_Case, Where]
+_Known = dict[Any, _Found]
+
+
+class Absence:
+    """Where statements do nothing. `fills(access)` gives what an operand is somewhere, each with the
+    number that stands for it there; nothing of what is no operand."""
+
+    def __init__(self, fills: Callable[[Access], Iterable[tuple[int, Node]]]):
+        self._fills = fills
+        self._defined: dict[Node, _Known] = {}
+        self._seen: dict[int, tuple[Node, _Known]] = {}
+
+    def statement(self, node: Node) -> Where:
+        """Where a statement does nothing."""
+        match node:
+            case Block(statements):
+                return both(*map(self.statement, statements))
+            case Loop(_, _, body):
+                return self.statement(body)
+            case Define(variable, value, body):
+                self._defined[variable] = self.value(value)
+                return self.statement(body)
+            case Sieve(condition, body):
+                known = self.value(condition).values()
+                not_true = (where for case, where in known if case.literal.value is not True)
+                return either(self.statement(body), *not_true)
+            case Assign(target, op, value):
+                parts = [
+                    where
+                    for case, where in self.value(value).values()
+                    if is_empty(simplify(Assign(target, op, case.literal)))
+                ]
+                return either(*parts, *self._missing(target))
+        return NEVER
+
+    def _missing(self, access: Access) -> Iterator[Where]:
+        """Where an index of an access is missing."""
+        for index in access.indices:
+            for case, where in self.value(index).values():
+                if is_missing(case.literal):
+                    yield where
+
+    def value(self, node: Node) -> _Known:
+        """The literals that an expression is somewhere."""
+        if id(node) not in self._seen:
+            known: _Known = {}
+            for case, where in self._cases(node):
+                before = known[case.key][1] if case.key in known else NEVER
+                known[case.key] = case, either(before, where)
+            self._seen[id(node)] = node, known
+        return self._seen[id(node)][1]
+
+    def _cases(self, node: Node) -> Iterator[_Found]:
+        match node:
+            case Access():
+                for number, fill in self._fills(node):
+                    if isinstance(literal := simplify(fill), Literal):
+                        yield _Case(literal), number
+            case Call(op, args):
+                row = operator(op)
+                if row is not None and row.associative and len(args) > 2:
+                    yield from self._cases(reduce(lambda a, b: Call(op, (a, b)), args))
+                else:
+                    yield from self._of_call(node)
+            case _ if node in self._defined:
+                yield from self._defined[node].values()
+
+    def _of_call(self, node: Call) -> Iterator[_Found]:
+        """What a call is where each argument alone is a literal, all are, or as few as are needed."""
+        every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
+        known = {k: found for k, found in every.items() if found}
+        for k, found in known.items():
+            for one in found:
+                yield from self._asked(node, known, {k: one})
+        if len(known) < 2:
+            return
+        for together in product(*known.values()):
+            whole = dict(zip(known, together, strict=True))
+            yield from self._asked(node, known, whole)
+            for k in known if len(known) > 2 else ():  # as few as are needed, without the k-th
+                few = whole
+                for dropped in [*range(k, len(node.args)), *range(k)]:
+                    fewer = {n: few[n] for n in few if n != dropped}
+                    if fewer and any(self._asked(node, known, fewer)):
+                        few = fewer
+                yield from self._asked(node, known, few)
+
+    def _asked(
+        self, node: Call, known: Mapping[int, Iterable[_Found]], chosen: Mapping[int, _Found]
+    ) -> Iterator[_Found]:
+        """What a call is where some arguments are literals, and those that then are, too; if it is one."""
+        where = both(*(where for _, where in chosen.values()))
+        also = {
+            k: (case, there)
+            for k, found in known.items()
+            if k not in chosen
+            for case, there in found
+            if both(where, there) == where
+        }
+        chosen = {**also, **chosen}
+        args = tuple(chosen[k][0].literal if k in chosen else a for k, a in enumerate(node.args))
+        call = Call(node.op, args, span=node.span)
+        found, may_miss = simplify(call), any(case.may_miss for case, _ in chosen.values())
+        if may_miss and not _passes_missing(node):
+            return
+        if not (isinstance(found, Literal) or is_there(call)):
+            is_strict = all(_passes_missing(n) for n in walk(call) if isinstance(n, Call))
+            found, may_miss = if_there(call) if is_strict else call, True
+        if isinstance(found, Literal):
+            yield _Case(found, may_miss), where
+
+
+def _passes_missing(call: Call) -> bool:
+    """Whether a call is missing if an argument is."""
+    row = operator(call.op)
+    return row is not None and not (row.lazy_missing or row.selects)

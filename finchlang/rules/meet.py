@@ -1,0 +1,399 @@
+"""The derived rule Meet: where several looplets meet in one loop, it goes from one coordinate at which
+something is to be done to the next, and asks no operand for more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from finchlang.host.fold import add, compare, sub
+from finchlang.host.ir import Expr
+from finchlang.looplets import AcceptRun, Blocks, Jumper, Lookup, Run, Sequence, Stepper, set_end
+from finchlang.rules.absence import (
+    ALWAYS,
+    NEVER,
+    Absence,
+    Where,
+    alternatives,
+    both,
+    either,
+    given,
+    is_product,
+    variables,
+)
+from finchlang.rules.breaks import run_regions, triggers
+from finchlang.rules.context import Context, accesses_in, bounded, find_looplets, put, put_in
+from finchlang.rules.cursors import Cursor, cursor, plain
+from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
+from finchlang.rules.leaving import Asked, asked_after, count
+from finchlang.rules.prove import at_most, greater, lesser
+from finchlang.rules.simplify import counts_once, is_nothing, simplify
+from finchlang.rules.turns import Turn
+from finchlang.syntax import (
+    EMPTY,
+    Access,
+    Assign,
+    Declare,
+    Extent,
+    Index,
+    Loop,
+    Node,
+    Sieve,
+    Value,
+)
+from finchlang.walk import accesses, mentions, walk
+
+
+@rule("Meet", is_derived=True, steps=("Meet",))
+def meet(machine: Machine, term: Node, state: State) -> Step | None:
+    """loop(i, extent(a, b), E[nest, ...]) →
+    while a <= b: i = next(a), c = the first coordinate from i on at which an entry ends, or before which
+    one begins, or b; loop(i, extent(i, c), E[entry or fill, ...]); those that end at c move on; a = c + 1
+
+    where a nest has entries in order, with fill between them. absent(E) is a formula over "x is at its
+    fill", where E does nothing; next(a) is the same formula over where the next entries begin: the largest
+    for `or`, the least for `and`. An entry that ends before it is passed over. A nest that absent(E) does
+    not name is searched where the others have something. Relies on: entries are in order and apart.
+
+    A product leapfrogs (T. Veldhuizen, Leapfrog Triejoin, ICDT 2014), a sum merges, of a quotient one is
+    gone through and the other searched, and one nest is counted."""
+    region = bounded(term)
+    if region is None or region[0] is region[1]:
+        return None
+    assert isinstance(term, Loop)
+    nests = [x for x in find_looplets(term) if not isinstance(x, (Lookup, AcceptRun))]
+    cursors = [cursor(x) for x in nests]
+    if not nests:
+        return None
+    return _Meeting(machine, term, state, nests, cursors).step()
+
+
+class _Meeting:
+    """The rule on one term; operands are known by their numbers in `nests`."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        term: Loop,
+        state: State,
+        nests: list[Any],
+        cursors: list[Cursor | None],
+    ):
+        self.machine, self.term, self.state, self.host = machine, term, state, state.host
+        self.nests, self.cursors = nests, cursors
+        self.start, self.stop = Context(term, ()).region
+        self.number = {id(nest): k for k, nest in enumerate(nests)}
+        self.fills = [None if c is None else c.known.fill for c in cursors]
+        #: the runs of sequences that are no cursors, which have numbers after those of `nests`
+        self.runs = [
+            (nest, body)
+            for nest, found in zip(nests, cursors, strict=True)
+            if found is None
+            for body in _runs(nest)
+        ]
+        self.absent = self._absent(term)
+
+    # ------------------------------------------------------------------- where something is to be done
+
+    def _absent(self, term: Loop) -> Where:
+        """absent(E). Where E makes tensors of its own, it is tried."""
+        whole = [k for k, c in enumerate(self.cursors) if c is not None and c.known.fill is None]
+        if not any(isinstance(node, Declare) for node in walk(term)):
+            return either(Absence(self._filled).statement(term), *whole)
+        known = [k for k, fill in enumerate(self.fills) if fill is not None]
+        alone = [k for k in known if self._is_nothing([k])]
+        if alone or len(known) + len(whole) < len(self.nests) or not self._is_nothing(known):
+            return either(*alone, *whole)
+        return both(*known)
+
+    def _is_nothing(self, numbers: list[int]) -> bool:
+        return is_nothing(self._without(self.term, numbers), self.state)
+
+    def _filled(self, access: Access) -> Iterator[tuple[int, Node]]:
+        """What an operand is at its fill, or in the runs of a sequence, which have numbers of their own."""
+        k = self.number.get(id(access.tensor))
+        fill = None if k is None else self.fills[k]
+        if k is not None and fill is not None:
+            yield k, put_in(access, fill, consume=True)
+        for number, (nest, body) in enumerate(self.runs, len(self.nests)):
+            if nest is access.tensor:
+                yield number, put_in(access, body, consume=True)
+
+    def _without(self, term: Loop, numbers: Any) -> Any:
+        """A term where some operands are at their fill."""
+        fills = {id(self.nests[k]): fill for k in numbers if (fill := self.fills[k]) is not None}
+        return put(term, fills, consume=True)
+
+    # -------------------------------------------------------------------------------------- one step
+
+    def step(self) -> Step | None:
+        empty = [
+            self.runs[n - len(self.nests)]
+            for n in alternatives(self.absent)
+            if n >= len(self.nests)
+        ]
+        for nest in dict.fromkeys(nest for nest, _ in empty):
+            cut = self._cut(nest, [body for other, body in empty if other is nest])
+            if cut is not None:
+                return self._rest(cut)
+        runs = range(len(self.nests), len(self.nests) + len(self.runs))
+        self.absent = given(self.absent, runs, NEVER)
+        alone = alternatives(self.absent)
+        located = self._located(alone)
+        if located is not None:
+            return self._rest(located)
+        blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, Blocks)]
+        if blocks and all(isinstance(x, Blocks) for x in self.nests if isinstance(x, Jumper)):
+            blocks = [k for k in blocks if k in alone]
+            return self._counted(blocks[0]) if blocks else None
+        if alone and variables(self.absent) == alone[:1] and all(self.cursors):
+            return self._counted(alone[0])
+        if not all(self.cursors):
+            return None
+        if self.absent == NEVER and len(self.nests) == 1:
+            update = self._update()
+            return None if update is None else self._counted(0, update)
+        if blocks or not all(c and c.known.are_distinct for c in self.cursors):
+            return None
+        if triggers(self.machine, self.term, self.state):
+            return None
+        return self._met()
+
+    def _rest(self, left: Node) -> Step:
+        """A term that is left to do."""
+        self.machine.tell("Meet", lambda: (self.term, left))
+        return left, self.state
+
+    def _update(self) -> Node | None:
+        """What is to be done once if there is something between the entries of the only cursor; None if
+        that depends on where it is, or on how often, or on what else the loop does."""
+        body, c = self.term.body, self._moved(0)
+        known = c.known
+        if not isinstance(body, Assign) or not counts_once(body):
+            return None
+        if not (known.are_points and known.are_distinct and isinstance(c.nest, Stepper)):
+            return None
+        gap, tensor = simplify(self._without(self.term, [0])), body.target.tensor
+        is_read = any(access.tensor == tensor for access in accesses(body.value))
+        is_placed = mentions(body.target, self.term.index)
+        is_update = isinstance(gap, Sieve) and isinstance(gap.body, Assign)
+        return gap if is_update and not (is_read or is_placed) else None
+
+    def _cut(self, nest: Node, empty: list[Node]) -> Any:
+        """The loop over the only phase of a sequence that is no run of those in which nothing is to be
+        done."""
+        phases = plain(nest).phases
+        left = [p for p in phases if not (isinstance(p.body, Run) and p.body.body in empty)]
+        if len(left) != 1:
+            return None
+        (phase,) = left
+        before = phases[: phases.index(phase)]
+        start = phase.start
+        if start is None and before and before[-1].stop is not None:
+            start = add(before[-1].stop, 1)
+        E = Context(self.term, (nest,)).within(self.host, start, phase.stop)
+        return E[set_end(phase.body, phase.stop)]
+
+    def _located(self, alone: list[int]) -> Node | None:
+        """The term with blocks looked up at what others have."""
+        found = {
+            k: nest.lookup
+            for k, nest in enumerate(self.nests)
+            if isinstance(nest, Blocks) and nest.lookup is not None
+        }
+        is_led = any(self.cursors[k] is not None for k in alone if k not in found)
+        there = {id(self.nests[k]): look for k, look in found.items()}
+        return put(self.term, there) if found and is_led else None
+
+    # --------------------------------------------------------------------------------- one leads alone
+
+    def _counted(self, k: int, update: Node = EMPTY) -> Step:
+        """The loop over the entries of one cursor, between which nothing is to be done but `update`."""
+        leader = self._moved(k)
+        known, steps, host = leader.known, leader.steps, self.host
+        first, end = known.start, None
+        if not at_most(self.start, steps.first):
+            first = known.locate(host, known.here(host), self.start)
+        if steps.last is None or not at_most(steps.last, self.stop):
+            end = known.locate(host, first, add(self.stop, 1))
+        last = sub(end or known.stop, 1)
+        if update != EMPTY:
+            has_gaps = compare("le", add(sub(last, first), 1), sub(self.stop, self.start))
+            self.machine.run(Sieve(Value(has_gaps), update), self.state.inside())
+        if end is not None and not known.are_points:
+            # the last may begin after b, where what is to be done before it is not known to be possible
+            last = end if known.fill is not None else known.locate(host, first, self.stop)
+            last = lesser(sub(known.stop, 1), last)
+        over = Extent(Value(first), Value(last))
+        self.machine.tell("Meet", lambda: (self.term, Loop(Index("q"), over, self.term.body)))
+        self._over(self.term, leader, first, last, end is None)
+        return EMPTY, self.state
+
+    def _moved(self, k: int) -> Cursor:
+        found = self.cursors[k]
+        assert found is not None
+        return found
+
+    def _over(self, term: Loop, leader: Cursor, first: Expr, last: Expr, is_whole: bool) -> None:
+        """A loop's part at each position first..last of a cursor; `is_whole`: all of them are in it."""
+
+        def once(term: Loop, q: Expr) -> None:
+            start, stop, make = leader.known.entry(self.host, q)
+            if leader.known.are_points:
+                self._at_point(term, leader, start, make(self.host))
+                return
+            if not at_most(self.start, leader.steps.first):
+                start = greater(start, self.start)
+            stop = stop if is_whole else lesser(stop, self.stop)
+            inside = Context(term, (leader.nest,)).over(start, stop)[make(self.host)]
+            self.machine.tell("Loop", lambda: (term, inside), start)
+            run = partial(self.machine.run, inside, self.state)
+            run() if is_whole else if_not_empty(self.host, start, stop, run)
+
+        def part(q: Expr) -> Expr:
+            once(term, q)
+            return q
+
+        def rest(left: Loop, start: Expr) -> None:
+            self._over(left, leader, start, last, is_whole)
+
+        if first is last:
+            once(term, first)
+        elif triggers(self.machine, term, self.state):
+            run_regions(self.machine, term, self.state, first, last, part, rest)
+        else:
+            step = partial(once, term)
+            count(self.machine, term, self.state, first, last, step, "q")
+
+    def _at_point(self, term: Loop, leader: Cursor, i: Expr, payload: Node) -> None:
+        """A loop at the coordinate of a point, where the others are searched."""
+        others = [k for k in self.among(term) if self.cursors[k] is not leader]
+        body = Context(term, (leader.nest,)).at(i, payload)
+        if others:
+            there: dict[int, Node] = {id(leader.nest): Run(payload)}
+            for k in others:
+                c = self.cursors[k]
+                if c is not None and c.known.are_distinct and not isinstance(c.nest, Blocks):
+                    there[id(c.nest)] = c.sought(self.host, i, add(i, 1)).looplet(
+                        self.host, i, True
+                    )
+            body = put(Context(term, ()).over(i, i).term, there)
+        self.machine.tell("Loop", lambda: (term, body), i)
+        self.machine.run(body, self.state.inside())
+
+    def among(self, term: Loop) -> list[int]:
+        """The operands in a term."""
+        return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
+
+    # ------------------------------------------------------------------------------- several together
+
+    def _met(self) -> Step:
+        """The loop of several cursors."""
+        self.machine.tell("Meet", lambda: (self.term, self.term))
+        if all(at_most(self.start, c.steps.first) for c in self.cursors if c is not None):
+            self._together()
+        else:  # in a region without coordinates nothing goes to its start
+            if_not_empty(self.host, self.start, self.stop, self._together)
+        return EMPTY, self.state
+
+    def _together(self) -> None:
+        """First as long as all have an entry, where what they have is read and selected; then what is left
+        when one has none: of each such rest a loop, if that makes no code twice."""
+        absent, is_left = self.absent, asked_after(self.machine, self.term, self.state)
+        leaders = variables(absent)
+        self._enter(leaders)
+        rests = self._rests(leaders)
+        if rests is not None or self._are_values(leaders):
+            self._loop(self.term, absent, is_left, True)
+        if rests is None:
+            self._loop(self.term, absent, is_left, False)
+            return
+        for rest, term in rests.items():
+            self._alone(rest, term, is_left)
+
+    def _rests(self, leaders: list[int]) -> dict[Where, Loop] | None:
+        """What is left when one operand has no entry any more, and where that does nothing; None unless
+        these are products, and no two of them have code in common."""
+        rests: dict[Where, Loop] = {}
+        for k in leaders:
+            rest = given(self.absent, [k])
+            if rest == ALWAYS:
+                continue
+            term = simplify(self._without(self.term, [k]))
+            left = [n for n in self.among(term) if n in leaders]
+            if (
+                not isinstance(term, Loop)
+                or not is_product(rest)
+                or sorted(left) != variables(rest)
+            ):
+                return None
+            if rests.setdefault(rest, term) != term:
+                return None
+        return None if self.absent == NEVER else rests
+
+    def _are_values(self, numbers: list[int]) -> bool:
+        """Whether what cursors have are numbers, each for one coordinate."""
+        found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
+        are_points = all(self._moved(k).known.are_points for k in numbers)
+        return are_points and all(len(a.indices) == 1 for a in found)
+
+    def _enter(self, leaders: list[int]) -> None:
+        """All go to the start of the region, and those that may have entries after it find the last in
+        it; of those that all must have an entry, one does."""
+        host = self.host
+        for c in self.cursors:
+            if c is not None and not at_most(self.start, c.steps.first):
+                c.seek(host, self.start)
+        free = [k for k in leaders if not self._moved(k).ends_within(self.stop)]
+        points = [k for k in leaders if self._moved(k).known.are_points]
+        alone = alternatives(self.absent)
+        if any(k not in free for k in alone):
+            free = []
+        elif alone:
+            free = [k for k in alone if k in points][:1] or alone[:1]
+        for k in free:
+            c = self._moved(k)
+            if k in points:
+                end = c.known.locate(host, c.known.here(host), add(self.stop, 1))
+                self.cursors[k] = replace(c, end=end)
+        #: whether entries may reach beyond the region
+        self.is_open = self.absent == NEVER or any(k not in points for k in free)
+        is_cut = self.absent == NEVER or len(points) < len(leaders)
+        #: where the rest of the region begins, if not where an entry does
+        self.at = host.cell(self.start, "at") if is_cut else None
+
+    def _alone(self, rest: Where, term: Loop, is_left: Asked) -> None:
+        """What is left when all operands but those of `rest` have no entry any more."""
+        left = variables(rest)
+        c = self._moved(left[0])
+        if len(left) > 1 or not c.known.are_points:
+            self._loop(term, rest, is_left, True)
+        else:
+            self._over(term, c, c.known.here(self.host), sub(c.end, 1), True)
+
+    def _loop(self, term: Loop, absent: Where, is_left: Asked, is_sure: bool) -> None:
+        """The loop of the rule, as long as something is left to be done; `is_sure`: and all have an
+        entry."""
+        leaders = variables(absent) if absent != NEVER else self.among(term)
+        turn = Turn(
+            self.machine,
+            self.state,
+            term,
+            absent,
+            {k: self._moved(k) for k in leaders},
+            [self._moved(k) for k in self.among(term) if k not in leaders],
+            self.at,
+            self.stop if self.is_open else None,
+            add(self.stop, 1),
+            is_sure,
+            is_left,
+        )
+        self.host.loop(turn.is_left, turn.once())
+
+
+def _runs(nest: Node) -> list[Node]:
+    """What phases of a sequence are runs of."""
+    phases = plain(nest).phases if isinstance(nest, Sequence) else ()
+    return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, Run)))

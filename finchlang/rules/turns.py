@@ -1,0 +1,178 @@
+"""The loop of the rule Meet where several cursors go on together: one turn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from finchlang.host.fold import (
+    FALSE,
+    ZERO,
+    add,
+    compare,
+    conjunction,
+    maximum,
+    minimum,
+    op,
+    sub,
+)
+from finchlang.host.interface import Host
+from finchlang.host.ir import BLOCK, Cell, Expr
+from finchlang.looplets import Run, Stepper
+from finchlang.rules.absence import NEVER, Where, fold, is_product
+from finchlang.rules.context import Context, put
+from finchlang.rules.cursors import Cursor, Seen
+from finchlang.rules.engine import Machine, State
+from finchlang.rules.leaving import Asked
+from finchlang.rules.prove import at_most, lesser
+from finchlang.syntax import Loop, Node
+
+
+@dataclass
+class Turn:
+    """`leaders` have a say in where something is to be done, by `absent`; the others are searched there.
+    `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond
+    it, and `beyond` the one after. `is_sure`: the loop goes on as long as all leaders have an entry."""
+
+    machine: Machine
+    state: State
+    term: Loop
+    absent: Where
+    leaders: Mapping[int, Cursor]
+    others: Sequence[Cursor]
+    at: Cell | None
+    stop: Expr | None
+    beyond: Expr
+    is_sure: bool
+    asked: Asked
+
+    @property
+    def host(self) -> Host:
+        return self.state.host
+
+    def is_left(self) -> Expr:
+        """Whether there may be something left to be done."""
+        left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
+        found = conjunction()
+        if self.is_sure:
+            found = conjunction(*left.values())
+        elif self.absent != NEVER:
+            found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+        if self.stop is not None:
+            assert self.at is not None
+            found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
+        return conjunction(found, self.asked.holds())
+
+    def once(self) -> Callable[[], None]:
+        """One turn; in a product of lists blocks of positions are passed over, too."""
+        if self.is_sure and is_product(self.absent):
+            found = [c for c in self.leaders.values() if isinstance(c.steps, Stepper)]
+            listed = [c for c in found if c.known.listed is not None]
+            if len(listed) > 1:
+                return by_blocks(self.host, listed[0], listed[1], self.take)
+        return self.take
+
+    def take(self) -> None:
+        """Go to the next coordinate where something is to be done, and do it; where that is behind
+        the entries of some leaders, these move on first."""
+        host = self.host
+        at = None if self.at is None else host.get(self.at)
+        beyond = None if self.is_sure else self.beyond
+        seen = {k: c.see(host, beyond, at) for k, c in self.leaders.items()}
+        if self.absent == NEVER:
+            assert at is not None
+            i = at
+        else:
+            i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
+        late = [s for s in seen.values() if not at_most(i, s.first)]
+        if self.absent == NEVER:
+            late = []
+
+        def leap() -> None:
+            for s in late:
+                host.branch(compare("lt", s.last, i), partial(s.cursor.leap, host, s, i))
+
+        is_there = conjunction(*(compare("ge", s.last, i) for s in late))
+        host.branch(is_there, partial(self.visit, list(seen.values()), i), leap)
+
+    def visit(self, seen: Sequence[Seen], i: Expr) -> None:
+        """Do what is to be done from i on, if that is in the region."""
+        if self.stop is None or at_most(i, self.stop):
+            self.do(seen, i)
+            return
+        assert self.at is not None
+        within = compare("le", i, self.stop)
+        self.host.branch(
+            within, lambda: self.do(seen, i), partial(self.host.set, self.at, self.beyond)
+        )
+
+    def do(self, seen: Sequence[Seen], i: Expr) -> None:
+        """Do what is to be done from i on, up to where an entry begins or ends; then those move on that
+        end there."""
+        host = self.host
+        there = [*seen, *(c.sought(host, i, self.beyond) for c in self.others)]
+        stop = i
+        if self.at is not None:
+            stop = reduce(lesser, [self._reach(s, i) for s in there])
+            stop = host.let(stop if self.stop is None else lesser(stop, self.stop), "stop", lower=i)
+        is_uncut = self.at is None or self.absent == NEVER
+        looplets = {id(s.cursor.nest): s.looplet(host, i, is_uncut) for s in there}
+        if stop is i and all(isinstance(x, Run) for x in looplets.values()):
+            nests = tuple(s.cursor.nest for s in there)
+            payloads = [x.body for x in looplets.values() if isinstance(x, Run)]
+            rest: Node = Context(self.term, nests).at(i, *payloads)
+        else:
+            rest = put(Context(self.term, ()).over(i, stop).term, looplets)
+        self.machine.tell("Loop", lambda: (self.term, rest), i)
+        self.machine.run(rest, self.state.inside())
+        for s in seen:
+            is_over = s.cursor.known.are_points and s.is_sure and stop is i and at_most(s.first, i)
+            move = partial(s.cursor.leave, host, s)
+            move() if is_over else host.branch(compare("eq", s.last, stop), move)
+        if self.at is not None:
+            host.set(self.at, add(stop, 1))
+        self.asked.ask()
+
+    def _reach(self, s: Seen, i: Expr) -> Expr:
+        """Up to where what a cursor has at i goes on; of one at a point, up to that."""
+        if s.cursor.known.are_points and self.absent == NEVER:
+            return s.first
+        if at_most(s.first, i):
+            return s.last
+        return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
+
+
+def by_blocks(
+    host: Host, one: Cursor, other: Cursor, take: Callable[[], None]
+) -> Callable[[], None]:
+    """`take`, but where the first of two lists comes to a new block of positions: as long as this and the
+    next block of the other have no coordinate in common, the one that ends first is passed over, or both.
+    The last block ends with the list, and has been passed over in part; or it begins before the list,
+    with what can at most be equal by chance."""
+    pair = (one, other)
+    (idx, delta), (other_idx, other_delta) = (c.known.listed for c in pair if c.known.listed)
+    shift = host.let(sub(delta, other_delta), "shift")
+    block = host.cell(one.known.start, "block")  # where the first comes to a new one
+
+    def pass_over() -> None:
+        stops = [host.let(minimum(add(c.known.here(host), BLOCK), c.end), "stop") for c in pair]
+        q, r = (sub(stop, BLOCK) for stop in stops)
+        is_passed = host.cell(FALSE, "passed")
+
+        def ask() -> None:
+            host.set(is_passed, host.disjoint(idx, q, shift, other_idx, r))
+
+        def go_on() -> None:
+            ends = [c.known.coordinate(host, sub(s, 1)) for c, s in zip(pair, stops, strict=True)]
+            are_first = compare("le", *ends), compare("le", *ends[::-1])
+            for is_first, c, s in zip(are_first, pair, stops, strict=True):
+                host.branch(is_first, partial(c.known.go, host, s))
+
+        host.branch(conjunction(compare("le", ZERO, q), compare("le", ZERO, r)), ask)
+        host.branch(host.get(is_passed), go_on, partial(host.set, block, stops[0]))
+
+    def step() -> None:
+        host.branch(compare("ge", one.known.here(host), host.get(block)), pass_over, take)
+
+    return step
