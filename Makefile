@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 INSTALLED := $(VENV)/installed
 PYTEST_ARGS ?=
-QUICK := units/test_parse units/test_pretty golden/test_golden contracts/test_call contracts/test_array \
-    programs/test_programs contracts/test_large contracts/test_files contracts/test_files_text product/test_layout
+QUICK := units/test_parse units/test_pretty golden/test_golden contracts/test_call contracts/test_arguments \
+    contracts/test_array programs/test_programs contracts/test_large contracts/test_files \
+    contracts/test_files_text product/test_layout
 
 # The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
 works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \

@@ -3,7 +3,8 @@ user's memory at the calls before is believed, and no change of it makes native 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,10 @@ class Multiplying(Session):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def compiled() -> None:
+def compiled(is_quick: bool) -> None:
     """What the children share is compiled before there are any."""
-    for kind in LOOPS:
-        for y in ("array", "Dense", "SparseByteMap"):
+    for kind in ("csc", "csr") if is_quick else LOOPS:
+        for y in ("array",) if is_quick else ("array", "Dense", "SparseByteMap"):
             Multiplying("native", kind, y, 1)
 
 
@@ -145,8 +146,15 @@ MATRICES = (
 )
 
 
-@pytest.mark.parametrize("change", ARRAYS + MATRICES, ids=lambda change: change.__name__)
-@pytest.mark.parametrize("engine", ["native", "interpret"])
+def cases() -> Iterator[Any]:
+    """By both engines; quickly natively what no other test of a call has."""
+    for engine, change in product(("native", "interpret"), ARRAYS + MATRICES):
+        is_quick = engine == "native" and change in (parts, wide_and_unsorted, indices_in_place)
+        marks = [] if is_quick else [pytest.mark.slow]
+        yield pytest.param(engine, change, marks=marks, id=f"{engine}-{change.__name__}")
+
+
+@pytest.mark.parametrize(("engine", "change"), cases())
 @isolated
 def test_what_is_done_between_calls_is_seen(engine: str, change: Callable[[Any], None]) -> None:
     """After one call and after many, with a matrix of each kind and results of some."""
@@ -199,7 +207,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-@pytest.mark.parametrize("kind", ["csc", "csr"])
+@pytest.mark.parametrize("kind", ["csc", pytest.param("csr", marks=pytest.mark.slow)])
 @isolated
 def test_what_is_wrong_since_the_last_call_is_refused(what: str, kind: str) -> None:
     change, error = REFUSED[what]

@@ -139,8 +139,21 @@ def sorts_by_keys(s: Sample) -> None:
     s.host.count(ONE, const(SLOW), sort)
 
 
+def called(s: Sample) -> None:
+    """In a procedure: the first call ends soon, the second never."""
+    h, count = s.buffer("h", Int64), s.host.cell(ZERO)
+
+    def body(values: Any, cells: Any) -> None:
+        for k in range(8):  # what is short is put where it is called
+            s.add_to(cells[0], k)
+        s.host.count(ONE, values[0], lambda i: scramble(s, h, i))
+
+    for most in (10, SLOW):
+        s.host.share("counting", (const(most),), (count,), body)
+
+
 @pytest.mark.parametrize(
-    "make", [counted, repeated, short_rows, long_rows, fills, sorts, sorts_by_keys]
+    "make", [counted, repeated, short_rows, long_rows, fills, sorts, sorts_by_keys, called]
 )
 def test_an_interrupt_ends_what_takes_for_ever(make: Callable[[Sample], None]) -> None:
     """In a child, which is killed if it does not end; arrays are as before, and what handles the signal

@@ -3,6 +3,8 @@ with workspaces, without, and by the paper's rules."""
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from finchlang.testing.compare import Way, compare
@@ -25,6 +27,8 @@ WAYS = (
     *(Way("interpret", "paper"), Way("native")),
 )
 ONE_MODE = [name for name in UPPER if LEVELS[name].modes < 2]
+#: those of which each level stands with others below it and above
+UP, DOWN = (ONE_MODE[k:] + ONE_MODE[:k] for k in (4, 9))
 STACKS = [((outer, 1), (inner, 1)) for outer in ONE_MODE for inner in ONE_MODE]
 STACKS += [((name, 2),) for name in UPPER if LEVELS[name].modes != 1]
 
@@ -63,3 +67,24 @@ def test_values_are_what_they_were(first: int) -> None:
     for seed in range(first, min(first + 20, len(STACKS))):
         found = compare(script(seed), ways=WAYS)
         assert found.agrees and not found.errors, f"{script(seed)}\n{found.report}"
+
+
+@pytest.mark.parametrize("order", [*permutations("ijk")], ids="".join)
+def test_three_modes_in_each_order_of_loops(order: tuple[str, ...]) -> None:
+    """Each level once, outermost, in the middle or innermost, and what there is of two modes and three."""
+    number = [*permutations("ijk")].index(order)
+    stacks = [((a, 1), (b, 1), (c, 1)) for a, b, c in zip(ONE_MODE, UP, DOWN, strict=True)]
+    stacks += [(("SparseCOO", 3),), (("SparseHash", 2), ("SparseList", 1))]
+    for seed, stack in list(enumerate(stacks))[number % 3 :: 3]:
+        maker = Maker(seed)
+        maker.kind = "int"
+        n = maker.sizes["m"] = maker.random.randint(1, 3)
+        name = maker.new(("m", "m", "m"), True, stack).name
+        numbers = ", ".join(map(str, range(1, n + 1)))
+        loops = ", ".join(f"{index} = _" for index in order)
+        read = f"{name}[i, j, k]"
+        body = f"s[] += {read} * (i + 4 * j + 16 * k); y[{order[-1]}] += {read} * x[{order[0]}]"
+        head = f"x = [{numbers}]; y = zeros(Int64, {n}); s = Scalar(0)"
+        text = "\n".join([*maker.before, head, f"@finch for {loops}; {body} end", ""])
+        found = compare(text, ways=WAYS)
+        assert found.agrees and not found.errors, f"{text}\n{found.report}"
