@@ -37,7 +37,16 @@ from finchlang.rules.context import (
     rewrite_accesses,
     with_bounds,
 )
-from finchlang.rules.engine import Arm, Machine, State, Step, expect_mode, if_not_empty, rule
+from finchlang.rules.engine import (
+    Arm,
+    Machine,
+    State,
+    Step,
+    drop,
+    expect_mode,
+    if_not_empty,
+    rule,
+)
 from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve, with_sizes
 from finchlang.rules.leaving import count, leaving
 from finchlang.rules.prove import at_most
@@ -314,31 +323,30 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     E = Context(term, ())
     start, stop = E.region
 
-    def once(i: Expr) -> None:
+    def once(i: Expr) -> Expr:
         define = Define(E.term.index, as_node(i), term.body)
-        body = define if machine.one_by_one else E.at(i)
-        machine.tell("Loop", lambda: (E.over(i, stop).term, _unrolled(E, i, stop)), i)
-        if body is not define:
-            machine.tell_expression("Define", lambda: (define, body))
-        machine.run(body, state.inside())
-
-    def one(i: Expr) -> Expr:
-        once(i)
+        machine.tell("Loop", lambda: (E.over(i, stop).term, block(define, _left(E, i, stop))), i)
+        machine.run(define, state.inside())
         return i
+
+    def each(i: Expr) -> None:
+        once(i)
+        define = Define(E.term.index, as_node(i), term.body)
+        machine.tell("Block", lambda: (block(define, _left(E, i, stop)), _left(E, i, stop)))
 
     leaves = bool(triggers(machine, term, state))
     if machine.one_by_one and not leaves and leaving(machine, term, state) is None:
-        return _first_taken(machine, E, state, once), state
+        return _first_taken(machine, E, state, each), state
     if at_most(stop, start):  # at most one iteration
-        if_not_empty(state.host, start, stop, lambda: once(start))
+        if_not_empty(state.host, start, stop, lambda: drop(once(start)))
     elif machine.one_by_one or leaves:
-        return run_regions(machine, term, state, start, stop, one), state
+        return run_regions(machine, term, state, start, stop, once), state
     else:
-        count(machine, term, state, start, stop, once, term.index.name)
+        count(machine, term, state, start, stop, each, term.index.name)
     return EMPTY, state
 
 
-def _first_taken(machine: Machine, E: Context, state: State, once: Callable[[Expr], None]) -> Node:
+def _first_taken(machine: Machine, E: Context, state: State, each: Callable[[Expr], None]) -> Node:
     """What Loop leaves of a loop, and Block of that, where steps are taken one by one."""
     start, stop = E.region
     if not machine.holds(compare("le", start, stop)):
@@ -346,17 +354,8 @@ def _first_taken(machine: Machine, E: Context, state: State, once: Callable[[Exp
         return EMPTY
     host = state.host  # for which coordinates are data
     i = host.get(host.cell(start, E.term.index.name), lower=start, upper=stop)
-    once(i)
-    left = EMPTY if start is stop else _left(E, i, stop)
-    if left != EMPTY:
-        machine.tell("Block", lambda: (_unrolled(E, i, stop), left))
-    return left
-
-
-def _unrolled(E: Context, i: Expr, stop: Expr) -> Node:
-    """An iteration, then what is left of the loop."""
-    define = Define(E.term.index, as_node(i), E.term.body)
-    return block(define, _left(E, i, stop))
+    each(i)
+    return _left(E, i, stop)
 
 
 def _left(E: Context, i: Expr, stop: Expr) -> Node:

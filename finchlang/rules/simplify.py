@@ -145,11 +145,6 @@ def constant(node: Value) -> Node | None:
     return None
 
 
-def uniform_access(node: Access) -> Node | None:
-    """access(1, i...) = 1."""
-    return node.tensor if isinstance(node.tensor, (Literal, Value)) else None
-
-
 def missing_index(node: Access) -> Node | None:
     """access(tns, missing) = missing."""
     return next((i for i in node.indices if is_missing(i)), None)
@@ -413,7 +408,7 @@ def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -
 LAWS: dict[type, tuple[Law, ...]] = {
     Call: OF_CALLS,
     Value: (constant,),
-    Access: (uniform_access, missing_index),
+    Access: (missing_index,),
     Assign: (missing_update, identity_update),
     Sieve: (empty_body, decided_sieve),
     Block: (nested_block,),
