@@ -34,6 +34,7 @@ Compared = Callable[..., Comparison]
 #: for so long steps are looked at
 SECONDS = 60.0
 _LEVEL = re.compile(r"\b((?:Sparse|Run|Pack|Ragged|Upper|Lower|Symm|Inter)\w*)(?:\{[^}]*\})?\(")
+_NAMED = re.compile(r"operator table: .*[a-z]")
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
 _SIGN = re.compile(r"(?<=[\w)\]]) (<<\w+>>=|[-*/%^&|⊻]=?|<=?|>=?|[!=]=|&&|\|\|) (?=[\w(\[-])")
 
@@ -102,14 +103,16 @@ def _part(
     single = [r for r in rules if r != "paper"]
     if single:
         return " or ".join(f"the derived rule {r.removeprefix('all-')}" for r in single)
+    is_of_all = False  # and then of no level, and of no operator that most programs have
     for what, other, like in _without(text):
+        if is_of_all and not _NAMED.search(what):
+            continue
         if _agree(compared, other, ways):
             plain = tuple(replace(way, rules="paper") for way in ways)
             others = ((t, own) for t in like for own in (ways, plain))
-            is_shared = any(_show(compared, t, own, found) for t, own in others)
-            if not is_shared:
+            is_of_all = any(_show(compared, t, own, found) for t, own in others)
+            if not is_of_all:
                 return what
-            break
     operators = [m[1] for m in _CALLED.finditer(text) if m[1] in OPERATORS]
     return f"the shape operator {operators[0]}" if operators else "the rules"
 
@@ -142,7 +145,7 @@ def _suspected(found: Comparison) -> list[str]:
 
 
 def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """A text without one thing, and what that is: a level, or an operator that is no sum; and texts
+    """A text with something else for one thing, and what that is: a level, or an operator; and texts
     with others of its kind."""
     names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
     for name in sorted(names, key=lambda n: n == "SparseList"):
@@ -151,7 +154,8 @@ def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
         yield f"the level {name}", level.sub("Dense(", text), others[1:]
     for name in dict.fromkeys(m[1] for m in _CALLED.finditer(text)):
         if name not in OPERATORS:  # one that a reduced text has left cannot be done without
-            yield f"the operator table: {name}", re.sub(rf"\b{name}\(", "+(", text), []
+            for other in ("min" if name == "max" else "max", "-"):  # of two arguments, of one
+                yield f"the operator table: {name}", re.sub(rf"\b{name}\(", f"{other}(", text), []
     for sign in dict.fromkeys(m[1] for m in _SIGN.finditer(text)):
         new = " += " if sign.endswith("=") and sign not in ("<=", ">=", "!=", "==") else " + "
         yield f"the operator table: {sign}", text.replace(f" {sign} ", new), []
