@@ -1,10 +1,10 @@
 """The contract of levels in kernels: each operation, on every stack of up to three of them (`stacks.py`).
 
-Copies, parts side by side, slices and other formats take, assemble, freeze and truncate; levels that
-merge equal neighbours compare and move what is below them; updates in place thaw; reads go by each
-protocol; what goes in and out is packed, unpacked and adopted; counters tell how long arrays are.
-`LEVELS=all pytest tests/contracts/test_level.py` tries all of them. The first contents are interpreted as
-well.
+Copies, parts side by side, slices, transposes and other formats take, assemble, freeze and truncate;
+levels that merge equal neighbours compare and move what is below them; updates in place thaw; reads go by
+each protocol; what goes in and out is packed, unpacked and adopted; counters tell how long arrays are.
+Some triples are tried here, by a seed (`LEVELS=N/SEED pytest tests/contracts/test_level.py`), and all of
+them by `python -m tests.campaigns.levels`. The first contents are interpreted as well.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ def operations(
     gives(f"B{place}", array)
     ways = [f"{PROTOCOLS[(k + len(stack.text)) % 3]}({i})" for k, i in enumerate(stack.letters)]
     gives(f"A[{', '.join(ways)}]" if interpreted else f"A{place}", array, "D")
+    if order > 1 and not interpreted:
+        gives(f"A[{', '.join(reversed(stack.letters))}]", array.T, "D")
     if not is_packed:
         gives(f"concat({order}, A, A){place}", np.concatenate([array, array], order - 1))
     if not is_packed and last > 1:
