@@ -1,4 +1,4 @@
-"""The contract of levels on every stack: `python -m tests.campaigns.levels [--minutes M --seed S --from N]`.
+"""The contract of levels on every stack: `python -m tests.campaigns.levels [--minutes M] [--seed S]`.
 
 Each operation of `tests/contracts/test_level.py` is done on every pair of levels over every leaf and on
 every triple that is legal, in an order by the seed, in child processes, so that a crash is found like a
