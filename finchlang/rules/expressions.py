@@ -40,9 +40,6 @@ from finchlang.text.print import pretty
 from finchlang.types import Int64, UInt8
 from finchlang.walk import replace, rewrite_bottom_up, walk
 
-#: the value of a declared tensor each entry of which is going to be assigned
-UNDEFINED = Variable("undefined")
-
 
 def evaluate(node: Node, state: State, machine: Machine | None = None, given: Expr = TRUE) -> Expr:
     """The host expression of an expression whose accesses have been read, by the rules of EXPRESSIONS.
@@ -309,7 +306,7 @@ def _heads(term: Node) -> list[Node]:
         case Loop(_, extent, _):
             return [extent]
         case Declare(_, init, dims):
-            return [*dims] if init == UNDEFINED else [init, *dims]
+            return [init, *dims]
     return []
 
 

@@ -22,7 +22,6 @@ from finchlang.rules.engine import (
     rule,
 )
 from finchlang.rules.expressions import (
-    UNDEFINED,
     evaluate,
     evaluate_extent,
     is_ready,
@@ -174,9 +173,9 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
 
     The first premise is not in Fig 14: what is being updated has no storage to begin anew with."""
-    if not isinstance(term, Declare) or not all(map(is_ready_extent, term.dims)):
+    if not isinstance(term, Declare) or not is_ready(term.init):
         return None
-    if term.init != UNDEFINED and not is_ready(term.init):
+    if not all(map(is_ready_extent, term.dims)):
         return None
     fiber = _root(term.tensor, state)
     expect_mode(term.tensor, fiber, READ, term)
@@ -187,10 +186,7 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     dims = tuple(host.let(greater(evaluate_extent(d, state, machine)[1], ZERO)) for d in term.dims)
     _check_room(fiber, dims, term, state)
     level.declare(host, store, dims)
-    if term.init == UNDEFINED:
-        level.reserve(host, store, dims, ZERO, ZERO)
-    else:
-        level.assemble(host, store, dims, ZERO, ZERO)
+    level.assemble(host, store, dims, ZERO, ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
     if is_refill(term, fiber):
@@ -233,8 +229,6 @@ def is_ready_extent(node: Term) -> bool:
 def is_refill(term: Declare, fiber: Fiber) -> bool:
     """Whether `tns .= init` asks for another value than the fill (Dense tensors only)."""
     init, fill = term.init, fiber.level.fill
-    if init == UNDEFINED:
-        return False
     if isinstance(init, Literal):
         return not (init.value == fill.value or init.value != init.value != fill.value)
     return True

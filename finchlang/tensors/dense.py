@@ -47,10 +47,6 @@ class Dense(Positioned):
         positions = _positions(host, dims[-1], start, stop)
         self.lvl.assemble(host, store.child, dims[:-1], *positions)
 
-    def reserve(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        positions = _positions(host, dims[-1], start, stop)
-        self.lvl.reserve(host, store.child, dims[:-1], *positions)
-
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)
 

@@ -123,9 +123,6 @@ class Element(Valued):
         else:
             host.fill(store.val, start, add(stop, 1), const(self.value.value, self.element_type))
 
-    def reserve(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        host.grow(store.val, add(stop, 1))
-
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         host.fill(store.val, ZERO, count, value)
 

@@ -185,10 +185,6 @@ class Level:
         """Make `count` fibers ready for updates."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def reserve(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        """As `assemble`, but what the entries are does not matter; of Dense levels and leaves."""
-        self.assemble(host, store, dims, start, stop)
-
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")

@@ -17,9 +17,10 @@ from level_kernels import tensor
 
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.fold import ZERO, const, op
-from finchlang.host.ir import Expr, For, Grow, If, Residual, Store
+from finchlang.host.ir import Expr, Fill, For, Grow, If, Residual, Store
 from finchlang.host.passes import lanes
 from finchlang.host.passes.appends import make_room
+from finchlang.host.passes.fills import place_fills
 from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
 from finchlang.host.passes.pipeline import EARLY, PASSES, Pass, transform
 from finchlang.host.passes.privatisation import privatise, sums
@@ -93,6 +94,40 @@ def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branc
     loops = [s for s in walk(make_room(residual).body) if isinstance(s, For)]
     inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
     assert any(isinstance(t, If) for s in inner for t in walk(s.body)) == is_branch
+
+
+ENTRIES = {"y": VECTOR, "x": VECTOR, "S": ROWS, **dict.fromkeys("AC", "Dense(Dense(Element(0.0)))")}
+
+
+@pytest.mark.parametrize(
+    ("program", "fills", "stores"),  # how many are left
+    [
+        ("y .= 0; for i=_ y[i] = x[i] + 1 end", 0, 1),
+        ("y .= 0; for i=1:n y[i] = i end", 0, 1),
+        ("y .= 0; for i=_ y[i] = x[i] end", 0, 1),
+        ("C .= 0; for j=_, i=_ C[i, j] = A[i, j] end", 0, 1),
+        ("C .= 0; for j=_, i=_ C[i, j] = A[i, j] * x[i] end", 0, 1),
+        ("y .= 0; for i=_ y[i] += x[i] end", 0, 2),
+        ("y .= 0; for i=_, j=_ y[i] += S[j, i] * x[j] end", 0, 2),
+        ("C .= 0; for j=_, i=_ if x[i] <= 2 C[i, j] += A[i, j] end end", 0, 2),
+        ("y .= 0; for i=_ if x[i] > 1 y[i] = x[i] end end", 1, 1),
+        ("C .= 0; for i=_, j=_ C[i, j] = A[i, j] * x[i] end", 1, 1),  # in another order
+        ("C .= 0; for i=_ C[i, i] = x[i] end", 1, 1),
+        ("y .= 0; for j=1:n, i=_ y[i] += x[i] end", 1, 1),  # perhaps by no step
+        ("y .= 0; for j=_, i=_ y[i] += S[i, j] * x[j] end", 1, 1),
+        ("y .= 0; for i=2:n y[i] += coalesce(x[~i], 0) end", 1, None),
+    ],
+)
+def test_what_each_step_visits_is_filled_there(
+    program: str, fills: int, stores: int | None
+) -> None:
+    used = {name: f for name, f in ENTRIES.items() if f"{name}[" in program}
+    known = {name: parse_format(format) for name, format in used.items()}
+    numbers = {"n": Int64} if ":n" in program else {}
+    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), {**known, **numbers}).residual
+    left = [*walk(place_fills(residual).body)]
+    assert sum(isinstance(s, Fill) for s in left) == fills
+    assert stores in (None, sum(isinstance(s, Store) for s in left))
 
 
 @pytest.mark.parametrize(

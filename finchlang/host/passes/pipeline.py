@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from finchlang.host.ir import Procedure, Residual
 from finchlang.host.passes.appends import make_room
+from finchlang.host.passes.fills import place_fills
 from finchlang.host.passes.lanes import take_lanes
 from finchlang.host.passes.memory_checks import check_memory
 from finchlang.host.passes.privatisation import privatise
@@ -18,7 +19,7 @@ Pass = Callable[[Residual], Residual]
 
 #: The passes before the undo log, and those behind it, which leave alone what the log is for. Each
 #: can be left out, and each may come alone.
-EARLY: tuple[Pass, ...] = (make_room, expand_scalars, take_lanes)
+EARLY: tuple[Pass, ...] = (make_room, place_fills, expand_scalars, take_lanes)
 LATE: tuple[Pass, ...] = (privatise,)
 PASSES = (*EARLY, *LATE)
 
