@@ -17,6 +17,8 @@ from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.operation import Operation
 from finchlang.operations import (
+    IN_A_ROW,
+    PLACES,
     arithmetic,
     bitwise,
     by_first,
@@ -33,7 +35,6 @@ from finchlang.operations import (
     number,
     on_floats,
     power,
-    promoted,
     remainder,
     rounded_quotient,
     rounding,
@@ -42,7 +43,18 @@ from finchlang.operations import (
     sign,
     times,
 )
-from finchlang.properties import ByType, Law, Operator, Reference, Space, fields_of, law
+from finchlang.properties import (
+    ONCE,
+    ByType,
+    Law,
+    Operator,
+    Reference,
+    Space,
+    choose,
+    fields_of,
+    initwrite,
+    law,
+)
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
@@ -117,9 +129,6 @@ _ONE_ALONE = _one_alone()
 _PARTS = (("first", "first"), ("last", "second"))
 
 
-#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
-_ONCE: Any = {"idempotent": True, "right_idempotent": True}
-
 _ROWS = (
     Operator(
         "+",
@@ -131,6 +140,9 @@ _ROWS = (
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
         stepped="add_times",
+        translates=True,
+        is_modular=True,
+        sizing=IN_A_ROW,
         group="+",
         inverse="-",
         undone_by="-",
@@ -147,6 +159,7 @@ _ROWS = (
         ),
         repeated="*",
         stepped="sub_times",
+        translates=True,
         group="+",
     ),
     Operator(
@@ -159,6 +172,8 @@ _ROWS = (
         annihilators=(law(0),),
         repeated="^",
         stepped="mul_times",
+        is_modular=True,
+        sizing=PLACES,
         distributes_over={"+": None},
         group="*",
         inverse="inv",
@@ -218,7 +233,7 @@ _ROWS = (
             name,
             (2, 2),
             by_first(worse),
-            **_ONCE,
+            **ONCE,
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
             first_counts=True,
         )
@@ -230,13 +245,18 @@ _ROWS = (
             (2, 2),
             comparison(name),
             commutative=name in ("eq", "ne"),
+            converse=converse,
+            mask=mask,
             annihilators=(*ends, law(_nan, result=name == "ne")),
             space=_ONE_ALONE if name in ("eq", "ne") else None,
         )
-        for spelling, name, ends in (
-            *(("==", "eq", ()), ("!=", "ne", ())),
-            *(("<", "lt", _at_ends(1, True)), ("<=", "le", _at_ends(1, False))),
-            *((">", "gt", _at_ends(2, True)), (">=", "ge", _at_ends(2, False))),
+        for spelling, name, converse, mask, ends in (
+            ("==", "eq", "==", ("DiagMask", False, False), ()),
+            ("!=", "ne", "!=", ("DiagMask", False, True), ()),
+            ("<", "lt", ">", ("UpTriMask", True, False), _at_ends(1, True)),
+            ("<=", "le", ">=", ("UpTriMask", False, False), _at_ends(1, False)),
+            (">", "gt", "<", ("UpTriMask", False, True), _at_ends(2, True)),
+            (">=", "ge", "<=", ("UpTriMask", True, True), _at_ends(2, False)),
         )
     ),
     *(
@@ -246,11 +266,13 @@ _ROWS = (
             build,
             associative=True,
             commutative=True,
-            **_ONCE,
+            **ONCE,
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
             short_circuits=is_lazy,
+            is_greatest=name == "max",
+            is_modular=name in ("&", "|"),
         )
         for name, build, unit, zero, other, is_lazy in (
             ("min", arithmetic("min", bools=True), _highest, _lowest, "max", False),
@@ -267,6 +289,7 @@ _ROWS = (
         bitwise("xor"),
         associative=True,
         commutative=True,
+        is_modular=True,
         identity=law(0),
         space=_ONE_ALONE,
     ),
@@ -307,7 +330,7 @@ _ROWS = (
     Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     *(
-        Operator(n, (2, 2), lambda a, b: b, **_ONCE, keeps_old=False)
+        Operator(n, (2, 2), lambda a, b: b, **ONCE, keeps_old=False, is_modular=True)
         for n in ("initwrite", "overwrite")
     ),
     *(
@@ -322,42 +345,11 @@ OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 SELECT = Variable("ifelse")
 #: those that conditions are made of
 AND, OR, NOT, EQUAL, DIFFERS = map(Variable, ("&&", "||", "!", "==", "!="))
-#: the one that makes pairs
-PAIR = Variable("=>")
+#: the one that makes pairs, and the one of numbers of places
+PAIR, PRODUCT = Variable("=>"), Variable("*")
 #: the other spellings
 OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
 OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}
-
-
-def _choose(z: Literal) -> Operator:
-    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
-
-    def build(a: Expr, b: Expr) -> Expr:
-        exprs, type = promoted((a, b))
-        return op("select", op("ne", exprs[0], const(z.value, type)), *exprs)
-
-    return Operator(
-        f"choose({z.value})",
-        (2, 2),
-        build,
-        associative=True,
-        **_ONCE,
-        identity=law(z.value),
-        overrides=True,
-    )
-
-
-def _initwrite(z: Literal) -> Operator:
-    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z still, so that writing z
-    is no write at all."""
-    return Operator(
-        f"initwrite({z.value})",
-        (2, 2),
-        lambda a, b: b,
-        **_ONCE,
-        identity=law(z.value, at=2),
-        keeps_old=False,
-    )
 
 
 def _steps(row: Operator, n: Any) -> Operator:
@@ -374,7 +366,7 @@ def _steps(row: Operator, n: Any) -> Operator:
 
 
 #: operators with parameters, given as literals, or values
-FAMILIES: dict[str, Callable[..., Operator]] = {"choose": _choose, "initwrite": _initwrite}
+FAMILIES: dict[str, Callable[..., Operator]] = {"choose": choose, "initwrite": initwrite}
 FAMILIES |= {row.stepped: partial(_steps, row) for row in _ROWS if row.stepped}
 
 

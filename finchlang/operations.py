@@ -4,6 +4,7 @@ fixes the type of the result. The rows of `algebra.py` name them."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from finchlang.host.fold import cast, const, op
 from finchlang.host.ir import Expr
@@ -11,6 +12,29 @@ from finchlang.source import FinchError
 from finchlang.types import TYPES, Bool, Float64, Int64, PairType, Type, UInt64, promote
 
 Build = Callable[..., Expr]
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What holds if the result for two sizes is a size, by them as Int64, and the message where it does
+    not, with {} for each; `of_sizes`: asked only where each of them is made of sizes."""
+
+    fits: Build
+    message: str
+    of_sizes: bool = False
+
+
+#: more places than this are not numbered
+LARGEST = 2**62
+IN_A_ROW = Sizing(
+    lambda a, b: op("ge", op("add", a, b), const(0)),
+    "dimensions one after the other are longer than 2^62",
+    of_sizes=True,
+)
+PLACES = Sizing(
+    lambda a, b: op("le", a, op("idiv", const(LARGEST), op("max", b, const(1)))),
+    "a mode of {} x {} places is more than 2^62",
+)
 #: the kinds of types that have neither fractions nor NaN
 _EXACT = ("bool", "int", "uint")
 

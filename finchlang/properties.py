@@ -8,11 +8,11 @@ from functools import lru_cache
 from math import isinf
 from typing import Any, Protocol
 
-from finchlang.host.fold import FALSE, TRUE, conjunction, op
+from finchlang.host.fold import FALSE, TRUE, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
 from finchlang.operation import Case, Operation
-from finchlang.operations import Build
+from finchlang.operations import Build, Sizing, promoted
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Literal, Node, Variable
 from finchlang.types import Bool, PairType, Type
@@ -86,6 +86,10 @@ class Operator:
     or one of them; `annihilators`: see Law; `overrides`: f(a, b) = a for every a but the identity;
     `repeated`: an operator for doing it n times, f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)), of
     integers, and of floats `stepped`, the operator h with f(...f(f(x, a), a)..., a) = h(x, a, n);
+    `translates`: f(x, a) moves x by what does not depend on x; `is_greatest`: f(a, b) is the greater
+    one; `is_modular`: the low bits of the result depend on those of the arguments alone; `converse`: f(a,
+    b) = converse(b, a); `mask`: of integers, f(a, b) is what this mask has at (a, b), or at (a, b - 1) if
+    it is `shifted`, or the contrary, if it is `negated`;
     `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
     that this holds for (None: each).
 
@@ -107,6 +111,12 @@ class Operator:
     overrides: bool = False
     repeated: Reference | None = None
     stepped: str | None = None
+    translates: bool = False
+    is_greatest: bool = False
+    is_modular: bool = False
+    converse: Reference | None = None
+    mask: tuple[str, bool, bool] | None = None  # its name, shifted, negated
+    sizing: Sizing | None = None  # of those that sizes of dimensions are computed by
     distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
     group: Reference | None = None
     inverse: Reference | None = None
@@ -149,6 +159,41 @@ class Operator:
             return None
         result = self.build(*args)
         return result if isinstance(result, Const) else None  # which would take too many steps
+
+
+#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
+ONCE: Any = {"idempotent": True, "right_idempotent": True}
+
+
+def choose(z: Literal) -> Operator:
+    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        exprs, type = promoted((a, b))
+        return op("select", op("ne", exprs[0], const(z.value, type)), *exprs)
+
+    return Operator(
+        f"choose({z.value})",
+        (2, 2),
+        build,
+        associative=True,
+        **ONCE,
+        identity=law(z.value),
+        overrides=True,
+    )
+
+
+def initwrite(z: Literal) -> Operator:
+    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z still, so that writing z
+    is no write at all."""
+    return Operator(
+        f"initwrite({z.value})",
+        (2, 2),
+        lambda a, b: b,
+        **ONCE,
+        identity=law(z.value, at=2),
+        keeps_old=False,
+    )
 
 
 @lru_cache(maxsize=1024)

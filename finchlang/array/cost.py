@@ -15,7 +15,6 @@ from math import expm1, log2, prod
 
 from finchlang.array.nest import Nest, Read, Space
 from finchlang.syntax import Index
-from finchlang.tensors.sparse_list import SparseList
 
 #: steps that it takes to copy an entry of an operand into another order, to add to a workspace of one
 #: mode, and to sort an entry into one of several
@@ -191,7 +190,9 @@ def candidates(nest: Nest) -> list[Candidate]:
 
 def _is_found(read: Read) -> bool:
     """Whether entries can be looked up in any order."""
-    levels = [level.is_dense or isinstance(level, SparseList) for _, level in read.levels()]
+    levels = [
+        level.is_dense or level.modes == 1 and level.lists_entries for _, level in read.levels()
+    ]
     return all(levels) and len(read.own) == len(read.indices) and not read.is_reshaped
 
 

@@ -14,7 +14,6 @@ from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.scalars import Scalar
-from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 
 #: how many candidates are told of
@@ -174,8 +173,4 @@ def _same_format(nest: Nest, stored: list[Index]) -> Level | None:
         part.index_type.highest for part in parts
     ):
         return None
-    return (
-        plain[0]
-        if all(isinstance(level, (Dense, SparseList, SparseCOO)) for level in parts)
-        else None
-    )
+    return plain[0] if all(level.is_dense or level.lists_entries for level in parts) else None

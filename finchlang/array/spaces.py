@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.algebra import literal_type
+from finchlang.algebra import literal_type, operator
 from finchlang.array.nest import EVERYWHERE, Read, Space
 from finchlang.array.values import (
     Values,
@@ -55,7 +55,8 @@ def _of_call(op: Node, parts: list[Found]) -> Space | Read | None:
     spaces = [space for space, _ in parts if space is not None]
     if len(spaces) < 2:
         return spaces[0] if spaces else None
-    if op == Variable("coalesce"):  # there is one of them in each place
+    row = operator(op)
+    if row is not None and row.overrides:  # there is one of them in each place
         return Space(tuple(spaces), True)
     deciding = []
     for at, (space, known) in enumerate(parts):

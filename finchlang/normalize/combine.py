@@ -14,9 +14,6 @@ from finchlang.text.print import pretty
 from finchlang.types import Type, promote
 from finchlang.walk import walk
 
-#: operators whose low bits depend on the low bits of their operands only
-_MODULAR = frozenset(("+", "*", "&", "|", "xor", "initwrite", "overwrite"))
-
 
 def combine(program: Node, context: Context) -> None:
     """Give the context's formats of workspaces their operators. Expects the life cycle.
@@ -87,7 +84,7 @@ def _operator(updates: list[Assign], type: Type) -> Node | None:
         return None  # they may write to entries that are not made in this order
     if row.keeps_old and identity(row, type) is None:
         return None
-    if type.is_integer and row.name not in _MODULAR:  # of wider values it would see the low bits
+    if type.is_integer and not row.is_modular:  # of wider values it would see the low bits
         values = [type_of(assign.value) for assign in updates]
         if any(value is not None and promote(type, value) != type for value in values):
             return None

@@ -21,6 +21,8 @@ from finchlang.walk import walk
 Format = Level | Swizzled | Type
 
 PROTOCOLS = ("walk", "gallop", "follow")
+#: stands before an index that reads `missing` where it is out of range
+PERMISSIVE = "~"
 INIT, OVERWRITE = "initwrite", "overwrite"
 #: the operators of `=` and `:=`, which are no reductions
 PLAIN = (Variable(INIT), Variable(OVERWRITE))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from finchlang.algebra import operator
 from finchlang.normalize.context import Context, is_call, is_single, root
 from finchlang.normalize.shifts import MAPS, below
 from finchlang.source import FinchError
@@ -248,10 +249,11 @@ def follows(loop: Loop, context: Context) -> Index | None:
     if is_derived or not is_single(loop.extent):
         return loop.index
     x: Any = loop.extent.start  # type: ignore[attr-defined]
-    if isinstance(x, Call) and is_call(x, "+", "-") and len(x.args) == 2:
+    row = operator(x.op) if isinstance(x, Call) else None
+    if row is not None and row.translates and len(x.args) == 2:
         first, second = x.args
         if isinstance(second, Literal):
             x = first
-        elif isinstance(first, Literal) and is_call(x, "+"):
+        elif isinstance(first, Literal) and row.commutative:
             x = second
     return x if isinstance(x, Index) else None

@@ -7,6 +7,7 @@ from typing import Any
 
 from finchlang.algebra import FAMILIES, OPERATORS, operator
 from finchlang.normalize.context import (
+    PERMISSIVE,
     PLAIN,
     PROTOCOLS,
     RESERVED,
@@ -20,6 +21,7 @@ from finchlang.normalize.reader import Reader, with_primitives, wrong_order
 from finchlang.normalize.shape_operators import OPERATORS as SHAPE_OPERATORS
 from finchlang.normalize.shaped import Shaped
 from finchlang.operation import Operation
+from finchlang.operations import LARGEST
 from finchlang.properties import wrong_count
 from finchlang.source import FinchError
 from finchlang.syntax import (
@@ -47,7 +49,6 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.tensors.masks import MASKS
-from finchlang.tensors.products import LARGEST
 from finchlang.text.foreign import explained
 from finchlang.text.print import pretty
 from finchlang.types import Type, UInt8
@@ -321,7 +322,7 @@ class _Scopes:
             return replace(
                 node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),)
             )
-        if is_call(node, "~", *PROTOCOLS):
+        if is_call(node, PERMISSIVE, *PROTOCOLS):
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
         known = (*env, *self.context.formats)
         if isinstance(node, Variable) and node.name not in known:

@@ -15,6 +15,7 @@ from typing import Any
 
 from finchlang.normalize.context import (
     ONE,
+    PERMISSIVE,
     PROTOCOLS,
     Context,
     call,
@@ -306,7 +307,7 @@ class _Shapes(Stores):
         """What stands in an access, of a mode of size `whole`, if that is known."""
         if isinstance(index, Index):
             return bound.get(index.name, index)
-        if isinstance(index, Call) and is_call(index, "~"):
+        if isinstance(index, Call) and is_call(index, PERMISSIVE):
             return Wrapped("permissive", Literal(True), self.term(index.args[0], bound), whole)
         if isinstance(index, Call) and is_call(index, *PROTOCOLS):
             return Wrapped("protocolize", index.op, self.term(index.args[0], bound, whole))

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import operator
+from finchlang.algebra import OPERATORS, PRODUCT, operator
+from finchlang.host.fold import const
 from finchlang.normalize.context import (
     ONE,
     call,
@@ -16,9 +17,9 @@ from finchlang.normalize.context import (
     mask_sizes,
     size_extent,
 )
+from finchlang.operations import LARGEST
 from finchlang.source import FinchError
 from finchlang.syntax import Access, Call, Extent, Formula, Index, Literal, Node, Variable
-from finchlang.tensors.products import LARGEST
 from finchlang.walk import children
 
 ZERO = Literal(0)
@@ -28,14 +29,12 @@ Source = tuple[str, int, Node] | Extent | None
 
 def terms(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
     """The terms of a sum, each with its sign."""
-    if isinstance(node, Call) and is_call(node, "+"):
-        for arg in node.args:
-            yield from terms(arg, sign)
-    elif isinstance(node, Call) and is_call(node, "-"):
+    row = operator(node.op) if isinstance(node, Call) else None
+    if isinstance(node, Call) and row is not None and row.translates:
         *first, last = node.args
         for arg in first:
             yield from terms(arg, sign)
-        yield from terms(last, -sign)
+        yield from terms(last, sign if row.commutative else -sign)
     else:
         yield sign, node
 
@@ -45,8 +44,8 @@ def total(parts: list[tuple[int, Node]]) -> Node:
     added, less the sum of what is taken away."""
     constant, rest = 0, list[tuple[int, Node]]()
     for sign, node in parts:
-        if isinstance(node, Literal) and node.type is None and type(node.value) is int:
-            constant += sign * node.value
+        if (own := _whole(node)) is not None:
+            constant = folded("+" if sign > 0 else "-", constant, own)
         elif (-sign, node) in rest:
             rest.remove((-sign, node))
         else:
@@ -75,11 +74,18 @@ def times(a: Node, b: Node) -> Node:
     """a * b."""
     m, n = _whole(a), _whole(b)
     if m is not None and n is not None:
-        if m * n > LARGEST:
+        if n and m > LARGEST // n:
             message = f"a mode of {m} x {n} places is more than 2^62"
             raise FinchError("dimension", message, a.span or b.span)
-        return Literal(m * n)
-    return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
+        return Literal(folded("*", m, n))
+    return b if m == 1 else a if n == 1 else Call(PRODUCT, (a, b), span=a.span)
+
+
+def folded(name: str, a: int, b: int) -> int:
+    """What an operator makes of two integers."""
+    result = OPERATORS[name].folded((const(a), const(b)))
+    assert result is not None
+    return result.value
 
 
 def is_same(a: Node, b: Node) -> bool:
@@ -114,7 +120,7 @@ def length(window: Extent) -> Node:
     span = plus(span, window.step)
     whole, step = _whole(span), _whole(window.step)
     if whole is not None and step:
-        return Literal(max(whole // step, 0))
+        return Literal(max(folded("div", whole, step), 0))
     if step == -1:
         count = plus(plus(window.start, window.stop, -1), ONE)
         return count if is_call(count, "size") else call("max", count, ZERO)
@@ -226,13 +232,13 @@ def _new_extent(tensor: Call, mode: int) -> Extent | None:
 
 def divided(whole: Node, number: Node) -> Node:
     """whole ÷ number, where nothing is left."""
-    if is_call(whole, "*") and number in whole.args:  # type: ignore[attr-defined]
-        left = list(whole.args)  # type: ignore[attr-defined]
+    if isinstance(whole, Call) and whole.op == PRODUCT and number in whole.args:
+        left = list(whole.args)
         left.remove(number)
-        return left[0] if len(left) == 1 else call("*", *left)
+        return left[0] if len(left) == 1 else Call(PRODUCT, tuple(left))
     a, b = _whole(whole), _whole(number)
     if a is not None and b:
-        return Literal(a // b)
+        return Literal(folded("div", a, b))
     return call("div", whole, at_least_one(number))
 
 

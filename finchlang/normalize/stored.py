@@ -10,9 +10,11 @@ from itertools import chain
 from math import prod
 from typing import Any
 
+from finchlang.algebra import operator
 from finchlang.normalize.context import (
     INIT,
     ONE,
+    PERMISSIVE,
     PROTOCOLS,
     Context,
     call,
@@ -54,7 +56,6 @@ MANY = 16
 #: of cases, too
 _COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
 _NOT_COMPUTED = 0, 0
-_SHIFTED = ("+", "-", "~", *PROTOCOLS)
 
 
 class Stores(Terms):
@@ -286,8 +287,10 @@ def _with_gaps(known: Level | Type | None) -> int:
 
 def _is_shifted(index: Node) -> bool:
     """Whether an index is that of a loop, moved."""
-    if isinstance(index, Call) and (isinstance(index.op, Extent) or is_call(index, *_SHIFTED)):
-        return all(map(_is_shifted, index.args))
+    if isinstance(index, Call):
+        row = operator(index.op)
+        is_moved = is_call(index, PERMISSIVE, *PROTOCOLS) or (row is not None and row.translates)
+        return (is_moved or isinstance(index.op, Extent)) and all(map(_is_shifted, index.args))
     return isinstance(index, (Index, Literal, Variable))
 
 

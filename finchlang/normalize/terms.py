@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_in
 from typing import Any
 
-from finchlang.normalize.context import ONE, call, is_call
+from finchlang.normalize.context import ONE, PERMISSIVE, call, is_call
 from finchlang.normalize.shaped import WHOLE
 from finchlang.normalize.shifts import (
     MAPS,
@@ -258,7 +258,7 @@ class Terms(ABC):
                 tensor = self.made(name, tensor, Literal(k + 1), *sizes)
             elif is_update:
                 self.claim(t, None)
-                ts[k] = call("~", value(t)) if any(permissive(t)) else value(t)
+                ts[k] = call(PERMISSIVE, value(t)) if any(permissive(t)) else value(t)
             else:
                 tensor = self.collapse(tensor, ts, t, k)
         return replace(access, tensor=tensor, indices=tuple(ts))

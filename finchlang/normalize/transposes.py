@@ -33,7 +33,6 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.element import Element
 from finchlang.tensors.level import Level
-from finchlang.tensors.packed import Symmetric
 from finchlang.tensors.workspace import Workspace
 from finchlang.text.print import pretty
 from finchlang.types import promote
@@ -203,7 +202,7 @@ class _Transposes:
             return f"`{context.shown(name)}` is written here"
         if any(part.merges for part in level.levels()):
             return "its runs are fewer than its entries"
-        if any(isinstance(part, Symmetric) for part in level.levels()):
+        if any(part.is_symmetric for part in level.levels()):
             return "only half of it is stored"  # and copied
         loops = [n for n in self.around if isinstance(n, Loop) and not is_single(n.extent)]
         if any(isinstance(n, (Access, Index)) for loop in loops for n in walk(loop.extent)):

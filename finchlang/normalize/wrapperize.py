@@ -7,7 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from finchlang.algebra import operator, referred
 from finchlang.normalize.context import (
+    ONE,
+    PERMISSIVE,
     PROTOCOLS,
     Context,
     call,
@@ -16,7 +19,7 @@ from finchlang.normalize.context import (
     may_be_missing,
     root,
 )
-from finchlang.normalize.shifts import MAPS, fast_mode, source, summed_indices, terms, total
+from finchlang.normalize.shifts import MAPS, fast_mode, plus, source, summed_indices, terms, total
 from finchlang.normalize.types import type_of
 from finchlang.source import FinchError
 from finchlang.syntax import (
@@ -67,7 +70,7 @@ class Modifier:
 
 
 def _permissive(program: _Wrapperize, index: Node) -> tuple[Node, Node] | None:
-    if isinstance(index, Call) and is_call(index, "~"):
+    if isinstance(index, Call) and is_call(index, PERMISSIVE):
         return Literal(True, span=index.op.span), index.args[0]
     return None
 
@@ -130,11 +133,11 @@ def wrap(program: _Wrapperize, access: Access, updating: bool) -> Access:
 
 def _guarded(tensor: Node, mode: int, index: Any) -> Node:
     """An index of two loop variables is permissive (unless its mode is already)."""
-    if is_call(index, "~") or source(tensor, mode) is None:
+    if is_call(index, PERMISSIVE) or source(tensor, mode) is None:
         return index
     if is_call(index, *PROTOCOLS) or (isinstance(index, Call) and isinstance(index.op, Extent)):
         return replace(index, args=(_guarded(tensor, mode, index.args[0]),))
-    return call("~", index, span=index.span) if len(summed_indices(index)) > 1 else index
+    return call(PERMISSIVE, index, span=index.span) if len(summed_indices(index)) > 1 else index
 
 
 # --------------------------------------------------------------------------- the walk
@@ -188,7 +191,7 @@ class _Wrapperize:
             return self.size(node)
         node = map_children(lambda c: self.expression(c, masks), node)
         if masks and isinstance(node, Call) and isinstance(node.op, Variable):
-            return self.mask(node, node.op.name)
+            return self.mask(node)
         return node
 
     def access(self, node: Access, updating: bool = False) -> Access:
@@ -265,21 +268,23 @@ class _Wrapperize:
 
     # ------------------------------------------------------------------ masks
 
-    def mask(self, node: Call, sign: str) -> Node:
+    def mask(self, node: Call) -> Node:
         """A comparison as a mask, its first index the one of the deeper loop (column-major), or as
         it is where neither side is an index whose loop the other side is constant in."""
-        if sign not in _MIRRORED or len(node.args) != 2:
+        row = operator(node.op)
+        if row is None or row.mask is None:
             return node
         left, right = node.args
         if self.is_outer(right, left):
             deep, outer = left, right
         elif self.is_outer(left, right):
-            deep, outer, sign = right, left, _MIRRORED[sign]
+            deep, outer, row = right, left, referred(row.converse)
         else:
             return node
-        name, shifted, negated = _MASK_OF[sign]
+        assert row is not None and row.mask is not None
+        name, shifted, negated = row.mask
         if shifted:
-            outer = _predecessor(outer)
+            outer = plus(outer, ONE, -1)
         mask = Access(call(name, span=node.span), (deep, outer), span=node.span, type=Bool)
         return call("!", mask, span=node.span) if negated else mask
 
@@ -324,24 +329,3 @@ def _as_neighbours(inner: Node, order: list[int], p: int, q: int) -> tuple[Node,
 def _added(broadcast: Any) -> int:
     """The mode that is broadcast, from 0."""
     return int(broadcast.args[1].value) - 1
-
-
-_MIRRORED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "==": "==", "!=": "!="}
-#: `deep sign outer` as (mask, whether of outer - 1, whether negated)
-_MASK_OF = {
-    "<=": ("UpTriMask", False, False),
-    "<": ("UpTriMask", True, False),
-    ">": ("UpTriMask", False, True),
-    ">=": ("UpTriMask", True, True),
-    "==": ("DiagMask", False, False),
-    "!=": ("DiagMask", False, True),
-}
-
-
-def _predecessor(node: Node) -> Node:
-    """`node - 1`."""
-    if isinstance(node, Literal) and node.type is None and type(node.value) is int:
-        return Literal(node.value - 1, span=node.span)
-    if isinstance(node, Call) and is_call(node, "+") and node.args[1:] == (Literal(1),):
-        return node.args[0]
-    return call("-", node, Literal(1, span=node.span), span=node.span)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from finchlang.host.fold import ONE, ZERO, add, sub
 from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup
+from finchlang.normalize.context import PLAIN
 from finchlang.rules.context import bounded
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.expressions import evaluate_extent, is_ready, resolve
@@ -87,7 +88,7 @@ def _copied(statement: Node) -> tuple[Access, Access] | None:
         return None
     target, value = body.target, body.value
     written = body.op.op if isinstance(body.op, Call) else body.op
-    is_plain = written in (Variable("initwrite"), Variable("overwrite"))
+    is_plain = written in PLAIN
     is_same = target.indices == value.indices == tuple(reversed(loops))
     return (target, value) if is_plain and is_same else None
 

@@ -34,7 +34,6 @@ from finchlang.syntax import (
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
 from finchlang.tensors.positioned import coordinate, entry, positions
-from finchlang.tensors.products import check_product
 from finchlang.tensors.wrappers import WRAPPERS
 from finchlang.text.print import pretty
 from finchlang.types import Int64, UInt8
@@ -184,30 +183,30 @@ def evaluate_extent(
 
 
 def with_sizes(node: Node, state: State) -> State:
-    """The state once it is checked that what sizes in an extent are multiplied or added up to is a size:
-    it does not wrap around. What is known to be one is not asked again."""
+    """The state once it is checked that what is computed of sizes in an extent is a size: it does not
+    wrap around. What is known to be one is not asked again."""
     known, host = set(state.sizes), state.host
     for extent in [n for n in walk(node) if isinstance(n, Extent)]:
         parts = (n for end in (extent.start, extent.stop) for n in walk(end))
-        calls = [n for n in parts if isinstance(n, Call)][::-1]  # what stands within others first
-        for product in [n for n in calls if n.op == TIMES]:
-            sizes = [evaluate(arg, state) for arg in product.args]
-            if all(s.type.is_integer for s in sizes):
-                before, *others = [cast(s, Int64) for s in sizes]
-                for size in others:
-                    whole = op("mul", before, size)
-                    if whole not in known:
-                        check_product(host, before, size, extent.span)
-                    known.add(whole)
-                    before = whole
-        for total in [n for n in calls if n.op == PLUS]:
-            if all(any(n == SIZE for n in walk(arg)) for arg in total.args):
-                whole = cast(evaluate(total, state), Int64)
+        for call in [n for n in parts if isinstance(n, Call)][::-1]:  # what is within others first
+            row = operator(call.op)
+            sizing = row.sizing if row is not None else None
+            if row is None or sizing is None or len(call.args) < 2:
+                continue
+            if sizing.of_sizes and not all(any(n == SIZE for n in walk(arg)) for arg in call.args):
+                continue
+            sizes = [evaluate(arg, state) for arg in call.args]
+            if not all(s.type.is_integer for s in sizes):
+                continue
+            before, *others = [cast(s, Int64) for s in sizes]
+            for size in others:
+                whole = row.build(before, size)
                 if whole not in known:
-                    message = "dimensions one after the other are longer than 2^62"
-                    fits = compare("ge", whole, 0)
-                    fail_unless(host, fits, "dimension", message, (), extent.span)
+                    fits, given = sizing.fits(before, size), (before, size)
+                    values = given if "{}" in sizing.message else ()
+                    fail_unless(host, fits, "dimension", sizing.message, values, extent.span)
                 known.add(whole)
+                before = whole
     return state if len(known) == len(state.sizes) else state.with_sizes(known)
 
 
@@ -223,14 +222,13 @@ def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
 def _least(extent: Node, other: Node) -> Any:
     """What a size must be at least, if 1:n meets 1:max(n, least)."""
     match extent, other:
-        case Extent(_, n), Extent(_, Call(Variable("max"), (m, Literal(least)))) if m == n:
-            return least
+        case Extent(_, n), Extent(_, Call(op, (m, Literal(least)))) if m == n:
+            row = operator(op)
+            return least if row is not None and row.is_greatest else None
     return None
 
 
 SIZE = Variable("size")
-PLUS, TIMES = Variable("+"), Variable("*")
-_SHIFTS = PLUS, Variable("-")
 
 
 def _origin(node: Node) -> str:
@@ -240,8 +238,8 @@ def _origin(node: Node) -> str:
             return f"dimension {mode} of {name.removesuffix('_stored')}"
         case Extent(_, stop):
             calls = [n for n in walk(stop) if isinstance(n, Call)]
-            sizes = [n for n in calls if n.op == Variable("size")]
-            if any(n.op not in (*_SHIFTS, Variable("size")) for n in calls) or len(sizes) > 1:
+            sizes = [n for n in calls if n.op == SIZE]
+            if not all(n.op == SIZE or _translates(n) for n in calls) or len(sizes) > 1:
                 is_shown = not any(isinstance(n, Value) for n in walk(node))
                 return f"`{pretty(node)}`" if is_shown else "the extent given"
             for size in sizes:
@@ -252,6 +250,11 @@ def _origin(node: Node) -> str:
                     f"{where} (a window reads a part of it; with `~` what is outside is `missing`)"
                 )
     return "the extent given"
+
+
+def _translates(call: Call) -> bool:
+    row = operator(call.op)
+    return row is not None and row.translates
 
 
 def is_ready(node: Node) -> bool:

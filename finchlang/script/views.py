@@ -20,6 +20,7 @@ from finchlang.normalize.context import ONE, call
 from finchlang.normalize.reader import Reader
 from finchlang.normalize.shaped import Shaped
 from finchlang.normalize.shifts import times
+from finchlang.operations import LARGEST
 from finchlang.protocols import ArrayMethods
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
@@ -43,7 +44,6 @@ from finchlang.tensors.adopted import as_tensor
 from finchlang.tensors.dense import Dense
 from finchlang.tensors.element import Element, typed_literal
 from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.products import LARGEST
 from finchlang.tensors.sparse_coo import SparseCOO
 from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Tensor

@@ -54,6 +54,8 @@ class Level:
     is_symmetric: ClassVar[bool] = False
     #: whether a fiber can hold entries at any coordinates
     holds_any: ClassVar[bool] = True
+    #: whether it stores those coordinates of a fiber that have an entry, in order, and no others
+    lists_entries: ClassVar[bool] = False
     #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
     stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.host.checks import fail_unless
-from finchlang.host.fold import ONE, add, compare, const, mul, op, sub
+from finchlang.host.fold import ONE, add, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
@@ -37,13 +37,11 @@ from finchlang.looplets import (
     set_end,
     shifted,
 )
+from finchlang.operations import PLACES
 from finchlang.source import Bug, FinchError, Span
 from finchlang.syntax import Literal, Node
 from finchlang.tensors.added_modes import Around
 from finchlang.tensors.level import UPDATE, TensorLike
-
-#: the largest size of a mode that is the product of two
-LARGEST = 2**62
 
 #: what an argument of a wrapper stands for, as a tensor
 Resolve = Callable[[Node], TensorLike]
@@ -103,9 +101,7 @@ class Collapse(Around):
 
 def check_product(host: Host, inner: Expr, outer: Expr, span: Span | None) -> None:
     """Fail if there are too many places to number them."""
-    fits = compare("le", inner, op("idiv", const(LARGEST), op("max", outer, ONE)))
-    message = "a mode of {} x {} places is more than 2^62"
-    fail_unless(host, fits, "dimension", message, (inner, outer), span)
+    fail_unless(host, PLACES.fits(inner, outer), "dimension", PLACES.message, (inner, outer), span)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class SparseCOO(Coordinates, Counted, Pointed):
     """
 
     counters: ClassVar = (("stored", Int64),)
+    lists_entries: ClassVar[bool] = True
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]

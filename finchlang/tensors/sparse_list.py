@@ -33,6 +33,7 @@ class SparseList(Counted, Pointed):
     arrays: ClassVar = (("ptr", None), ("idx", None))
     counters: ClassVar = (("stored", Int64),)
     is_comparable: ClassVar[bool] = True
+    lists_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:

@@ -27,12 +27,13 @@ from finchlang.looplets import (
     map_payloads,
     set_end,
 )
+from finchlang.operations import LARGEST
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.tensors import slices
 from finchlang.tensors.added_modes import Around, Broadcast, Toeplitz
 from finchlang.tensors.level import UPDATE, Fiber, TensorLike
-from finchlang.tensors.products import LARGEST, Collapse, Resolve
+from finchlang.tensors.products import Collapse, Resolve
 from finchlang.tensors.splits import PLACEHOLDER, Split, nest
 from finchlang.tensors.swizzles import Swizzle
 from finchlang.walk import substitute

@@ -15,6 +15,9 @@ import pytest
 import finchlang
 import finchlang.grammar
 import finchlang.repl
+from finchlang.algebra import FAMILIES, OPERATORS
+from finchlang.tensors.formats import LEVELS
+from finchlang.types import ALIASES, TYPES
 
 # Reading order = import order = data order. A module imports only modules of the rooms above its
 # own, or of its own room where the room is a package, or a list of helpers with their module.
@@ -237,3 +240,66 @@ def test_the_packages_listed_are_the_packages_there_are() -> None:
 def test_the_contract_has_no_room_twice() -> None:
     names = sorted(name for names in ROOMS for name in names)
     assert all(a != b for a, b in pairwise(names))
+
+
+#: rooms whose files decide what is done by facts that rows and levels declare; the others are the rows
+#: and levels themselves, how programs are written, host operations, and what shares nothing with these
+DECIDING = ("normalize", "rules", "run", "array")
+#: where one is asked for by name nevertheless, and why
+BY_NAME = {
+    "array.elementwise": "`fld` and `div`, of which NumPy's functions say something else",
+    "array.indexing": "`minby` and `maxby`, which NumPy's argmin and argmax are made of",
+    "array.interop": "options of NumPy's functions, `min` and `max`",
+    "array.statements": "operators as scripts write them: between arrays, and of more than two",
+    "array.arranging": "the sign of a triangle, which is its own",
+    "array.reductions": "whether there is a fill to be replaced",
+    "run.resolved": "whether there is a fill to be replaced",
+    "normalize.combine": "the pass that gives a Workspace its operator",
+    "normalize.insertion": "the pass that inserts a Workspace",
+    "rules.joint_point": "host operations",
+    "rules.prove": "host operations",
+    "rules.spaces": "a region is written with `&`, `|` and `~`",
+}
+
+
+def _named_in(node: ast.AST, names: set[str], known: dict[str, set[str]]) -> set[str]:
+    """Those of `names` in a piece of source, also by names of constants."""
+    found = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.Constant) and n.value in names:
+            found.add(n.value)
+        elif isinstance(n, ast.Name):
+            found |= known.get(n.id, set())
+    return found
+
+
+def _asked_by_name(tree: ast.Module) -> Iterator[str]:
+    """Operators and levels that source asks for by name: where it compares, matches or looks up."""
+    operators = {*OPERATORS, *FAMILIES} - {*TYPES, *ALIASES, "first", "last"}
+    levels = {*LEVELS} - {"Scalar"}  # which tensors are called, too
+    constants = {
+        target.id: _named_in(n.value, operators, {})
+        for n in tree.body
+        if isinstance(n, ast.Assign)
+        for target in n.targets
+        if isinstance(target, ast.Name)
+    }
+    for n in ast.walk(tree):
+        name = getattr(getattr(n, "func", None), "id", "")
+        is_asked = isinstance(n, ast.Compare) or name == "is_call"
+        if isinstance(n, ast.match_case):
+            yield from _named_in(n.pattern, operators, constants)
+        elif isinstance(n, ast.Subscript):
+            yield from _named_in(n.value, operators, constants)
+        elif is_asked:
+            yield from _named_in(n, operators, constants)
+        elif isinstance(n, ast.Call) and name in ("isinstance", "issubclass"):
+            yield from {x.id for x in ast.walk(n.args[1]) if isinstance(x, ast.Name)} & levels
+
+
+def test_no_operator_or_level_is_asked_for_by_its_name() -> None:
+    """What is special about one is a fact in its row, or of its class, and read by whoever needs it."""
+    deciding = [m for m in MODULES if room_of(m) in DECIDING]
+    found = {m: set(_asked_by_name(tree_of(m))) for m in deciding}
+    asked = {m.removeprefix("finchlang."): names for m, names in found.items() if names}
+    assert asked.keys() == BY_NAME.keys(), {m: asked.get(m) for m in asked.keys() ^ BY_NAME.keys()}

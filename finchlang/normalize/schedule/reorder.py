@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from finchlang.algebra import operator
-from finchlang.normalize.context import INIT, Context, is_call, place, root
+from finchlang.normalize.context import INIT, PLAIN, Context, is_call, place, root
 from finchlang.normalize.schedule.nest import Nest, rewrite_nest
 from finchlang.source import FinchError
 from finchlang.syntax import Assign, Call, Declare, Index, Loop, Node, Schedule, Variable
@@ -41,7 +41,7 @@ def check_order_is_free(
             first, second = ([n for n in order if n not in own] for order in (before, after))
             if first == second and assign.target == updates[0].target:
                 continue
-            sign = "=" if assign.op == Variable("overwrite") else f"<<{pretty(assign.op)}>>="
+            sign = "=" if assign.op in PLAIN else f"<<{pretty(assign.op)}>>="
             message = (
                 f"in another order `{context.shown(name)}` would hold other values: its updates "
                 f"({place(updates[0].span)}"
