@@ -45,6 +45,7 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.syntax import Node as Term
+from finchlang.tensors.compare import Frozen
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.types import Float64, can_store
 from finchlang.walk import substitute
@@ -172,10 +173,12 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
     ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
 
-    The first premise is not in Fig 14: what is being updated has no storage to begin anew with."""
-    if not isinstance(term, Declare) or not is_ready(term.init):
+    The first premise is not in Fig 14: what is being updated has no storage to begin anew with. Where
+    init is a tensor of the same layout, tns takes what it has."""
+    if not isinstance(term, Declare) or not all(map(is_ready_extent, term.dims)):
         return None
-    if not all(map(is_ready_extent, term.dims)):
+    source = _source(term, state)
+    if source is None and not is_ready(term.init):
         return None
     fiber = _root(term.tensor, state)
     expect_mode(term.tensor, fiber, READ, term)
@@ -189,11 +192,22 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     level.assemble(host, store, dims, ZERO, ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
-    if is_refill(term, fiber):
+    if source is not None:
+        level.take(host, store, dims, ZERO, Frozen(source.store, ZERO, ONE))
+    elif is_refill(term, fiber):
         level.refill(host, store, dims, ONE, _init(term, fiber, state))
     new = replace(fiber, dims=dims, mode=UPDATE)
     after = state.with_tensors({term.tensor.name: new})
     return EMPTY, replace(after, declared=state.declared | {term.tensor.name})
+
+
+def _source(term: Declare, state: State) -> Fiber | None:
+    """The tensor that what is declared is a copy of."""
+    if not isinstance(term.init, Variable) or term.init.name not in state.tensors:
+        return None
+    fiber = _root(term.init, state)
+    expect_mode(term.init, fiber, READ, term)
+    return fiber
 
 
 #: more positions in a row than any machine has memory for; well below where Int64 wraps around

@@ -49,7 +49,6 @@ RULES: tuple[Rule, ...] = (
     copies.copy_fibers,
     loops.loop,
     expressions.access,
-    copies.copy,
     statements.block,
     presence.missing,
     statements.define,

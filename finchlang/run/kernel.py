@@ -24,6 +24,7 @@ from finchlang.locks import cached_property
 from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
 from finchlang.normalize import Context, Format, Normalized, normalize, stages
+from finchlang.normalize.copies import with_copies
 from finchlang.normalize.types import with_fills
 from finchlang.rules.engine import Machine, Rule, State, Tracer
 from finchlang.rules.spaces import with_spaces, wrong_fills
@@ -126,10 +127,10 @@ class Kernel:
 
     @cached_property
     def program(self) -> Node:
-        """The program in normal form, with the fills that it writes onto, and in the spaces of what it
-        assigns: what the rules run."""
+        """The program in normal form, with the fills that it writes onto, in the spaces of what it
+        assigns, and with copies of whole tensors: what the rules run."""
         program, formats = self.normalized.program, self.normalized.formats
-        return with_spaces(with_fills(program, formats), formats)
+        return with_copies(with_spaces(with_fills(program, formats), formats), formats)
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
