@@ -18,13 +18,11 @@ from finchlang.syntax import (
     Literal,
     Node,
     Sieve,
-    Variable,
     is_missing,
 )
 from finchlang.walk import replace, substitute, walk
 
 _TRUE, _FALSE, _MISSING = Literal(True), Literal(False), Literal(MISSING)
-_COALESCE = Variable("coalesce")
 
 
 @rule("Missing")
