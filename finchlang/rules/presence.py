@@ -7,20 +7,24 @@ from functools import reduce
 
 from finchlang.algebra import AND, NOT, OR, SELECT, operator
 from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.expressions import is_ready
+from finchlang.rules.expressions import evaluate, is_ready
 from finchlang.rules.simplify import is_scope
 from finchlang.syntax import (
     MISSING,
+    Access,
     Assign,
     Block,
     Call,
+    Declare,
     Define,
+    Extent,
     Literal,
     Node,
     Sieve,
+    Value,
     is_missing,
 )
-from finchlang.walk import replace, substitute, walk
+from finchlang.walk import mentions, replace, substitute, walk
 
 _TRUE, _FALSE, _MISSING = Literal(True), Literal(False), Literal(MISSING)
 
@@ -31,6 +35,8 @@ def missing(machine: Machine, term: Node, state: State) -> Step | None:
 
     where c says whether rhs is there, and rhs' is rhs without what is missing; likewise for the
     condition of a sieve. (What is missing whatever the data are is left to Simplify.)
+    ⟨c, s⟩ ⇒ c', ⟨rhs', s⟩ ⇒ val  ⟹  ⟨define(var, rhs, body), s⟩ → ⟨body[ifelse(c', val, missing)/var], s⟩
+    or, where var is an index, or an argument of a wrapper,
     ⟨define(var, rhs, body), s⟩ →
     ⟨block(sieve(c, define(var, rhs', body)), sieve(!c, body[missing/var])), s⟩"""
     if not isinstance(term, (Assign, Sieve, Define)):
@@ -44,14 +50,27 @@ def missing(machine: Machine, term: Node, state: State) -> Step | None:
     if value is None:
         return None
     if isinstance(term, Define):
-        there = replace(term, value=value)
-        without = substitute(term.body, {term.variable: _MISSING})
-        is_away = Call(NOT, (condition,))
-        either = Sieve(condition, there, span=term.span), Sieve(is_away, without, span=term.span)
-        return there if condition == _TRUE else Block(either), state
+        return _defined(machine, term, condition, value, state)
     if isinstance(term, Assign):
         return Sieve(condition, replace(term, value=value), span=term.span), state
     return replace(term, condition=_both(condition, value)), state
+
+
+def _defined(machine: Machine, term: Define, condition: Node, value: Node, state: State) -> Step:
+    """The rule for a definition of what is there under a condition."""
+    there = replace(term, value=value)
+    if condition == _TRUE:
+        return there, state
+    places = [n for n in walk(term.body) if isinstance(n, (Access, Extent, Declare))]
+    if any(mentions(place, term.variable) for place in places):
+        without = substitute(term.body, {term.variable: _MISSING})
+        is_away = Call(NOT, (condition,))
+        either = Sieve(condition, there, span=term.span), Sieve(is_away, without, span=term.span)
+        return Block(either), state
+    is_there = state.host.let(evaluate(condition, state, machine), "there")
+    held = state.host.let(evaluate(value, state, machine, is_there), term.variable.name)
+    chosen = Call(SELECT, (Value(is_there), Value(held), _MISSING), span=term.span)
+    return substitute(term.body, {term.variable: chosen}), state
 
 
 def presence(node: Node) -> tuple[Node, Node | None]:
