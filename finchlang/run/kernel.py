@@ -127,8 +127,7 @@ class Kernel:
 
     @cached_property
     def program(self) -> Node:
-        """The program in normal form, with the fills that it writes onto, in the spaces of what it
-        assigns, and with copies of whole tensors: what the rules run."""
+        """The normal form, with fills, spaces and copies of whole tensors: what the rules run."""
         program, formats = self.normalized.program, self.normalized.formats
         return with_copies(with_spaces(with_fills(program, formats), formats), formats)
 
