@@ -253,37 +253,16 @@ def repeated_body(loop: Loop) -> Sieve | None:
         if body is loop.body or mentions(body, loop.index):
             return None
     own = [n.tensor for n in walk(body) if isinstance(n, Declare)]
+    if any(isinstance(n, (Freeze, Thaw)) and n.tensor not in own for n in walk(body)):
+        return None  # it may read what it has written
 
-    def once(update: Assign) -> bool:
+    def is_apart(update: Assign) -> bool:
         return update.target.tensor in own or any(update is n for n in firsts)
 
-    length = Value(add(sub(stop, start), ONE))
-    repeated = body if _settles(body) else repeat(body, length, once if firsts else _never)
+    repeated = _repeat(body, Value(add(sub(stop, start), ONE)), is_apart)
     if repeated is None:
         return None
     return Sieve(as_node(compare("le", start, stop)), repeated, span=loop.span)
-
-
-def _settles(body: Node) -> bool:
-    """Whether a body that makes tensors of its own does no more if it is run again at once: to others
-    it only adds, by operators for which once is as often as one likes."""
-    nodes = list(walk(body))
-    own = {n.tensor for n in nodes if isinstance(n, Declare)}
-    conditional = [n for n in nodes if isinstance(n, Sieve)]
-    if not own or any(isinstance(n, Declare) for sieve in conditional for n in walk(sieve)):
-        return False
-    uses = [n for n in nodes if isinstance(n, (Access, Declare))]
-    first = {use.tensor: use for use in reversed(uses)}
-    updates = [n for n in nodes if isinstance(n, Assign) and n.target.tensor not in own]
-    operators = {(n.target.tensor, n.op) for n in updates}
-    written = {tensor for tensor, _ in operators}
-    return (
-        all(isinstance(first[tensor], Declare) for tensor in own)
-        and all(isinstance(tensor, Variable) for tensor in written)
-        and len(written) == len(operators)
-        and sum(use.tensor in written for use in uses) == len(updates)
-        and all(counts_once(n) for n in updates)
-    )
 
 
 def counts_once(update: Assign) -> bool:
@@ -308,14 +287,13 @@ def _at_first(node: Node, index: Index, start: Expr, firsts: list[Node]) -> Node
     return replace(node, value=Call(PAIR, (value, substitute(place, {index: as_node(start)}))))
 
 
-def _never(_: Assign) -> bool:
-    return False
+#: whether an assignment is to a tensor that each run of a loop's body makes anew, or is run once
+IsApart = Callable[[Assign], bool]
 
 
-def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) -> Node | None:
-    """A statement that does what `node` does when it is run `times` times (at least once), or None.
-    Assignments for which `once` holds do so already."""
-    if times.expr is ONE or (once is not _never and _is_once(node, once)):
+def _repeat(node: Node, times: Value, is_apart: IsApart) -> Node | None:
+    """A statement that does what `node` does when it is run `times` times (at least once), or None."""
+    if times.expr is ONE or _is_once(node, is_apart):
         return node
     match node:
         case Assign(target, op, value):
@@ -328,13 +306,13 @@ def repeat(node: Node, times: Value, once: Callable[[Assign], bool] = _never) ->
                 return None
             product = Call(named(row.repeated), (_in_type_of(step, value), as_node(times.expr)))
             return Assign(target, op, typed(product, step), span=node.span)
-        case Loop() if not _keeps_order(node, once):
+        case Loop() if not _keeps_order(node, is_apart):
             return None
         case Sieve(body=body) | Define(body=body) | Loop(body=body):
-            inner = repeat(body, times, once)
+            inner = _repeat(body, times, is_apart)
             return inner and replace(node, body=inner)
-        case Block(statements) if _write_apart(statements, once):
-            parts = [repeat(s, times, once) for s in statements]
+        case Block(statements) if _write_apart(statements, is_apart):
+            parts = [_repeat(s, times, is_apart) for s in statements]
             if all(p is not None for p in parts):
                 return Block(tuple(p for p in parts if p is not None))
     return None
@@ -362,11 +340,11 @@ def _steps(node: Assign, row: Operator, times: Value) -> Node | None:
     return replace(node, op=Call(node.op.op, (count,)))  # type: ignore[attr-defined]
 
 
-def _keeps_order(loop: Loop, once: Callable[[Assign], bool]) -> bool:
+def _keeps_order(loop: Loop, is_apart: IsApart) -> bool:
     """Whether each place is updated by the same steps in the same order, if all steps of a loop are
     repeated one by one, or the order makes no difference."""
     return all(
-        loop.index in n.target.indices or once(n) or counts_once(n) or is_exact(n)
+        loop.index in n.target.indices or is_apart(n) or counts_once(n) or is_exact(n)
         for n in walk(loop.body)
         if isinstance(n, Assign)
     )
@@ -382,22 +360,24 @@ def _in_type_of(step: Call, value: Node) -> Node:
     return typed(value, step)
 
 
-def _is_once(node: Node, once: Callable[[Assign], bool]) -> bool:
-    return all(once(n) for n in walk(node) if isinstance(n, Assign))
+def _is_once(node: Node, is_apart: IsApart) -> bool:
+    """Whether a statement does no more if it is run again at once."""
+    return all(is_apart(n) or counts_once(n) for n in walk(node) if isinstance(n, Assign))
 
 
-def _write_apart(statements: tuple[Node, ...], once: Callable[[Assign], bool]) -> bool:
-    """Whether what is to be repeated of the statements are assignments to different tensors."""
+def _write_apart(statements: tuple[Node, ...], is_apart: IsApart) -> bool:
+    """Whether statements write different tensors, those that do more if they are run again by one
+    assignment."""
     stores: list[object] = []
     for statement in statements:
-        if once is not _never and _is_once(statement, once):
-            continue
+        updates = [n for n in walk(statement) if isinstance(n, Assign) and not is_apart(n)]
+        tensors: list[Any] = [n.target.tensor for n in updates]
+        stores += {t.store if isinstance(t, Fiber) else t for t in tensors}
+        is_once = _is_once(statement, is_apart)
         while isinstance(statement, Sieve):
             statement = statement.body
-        if not isinstance(statement, Assign):
+        if not is_once and not isinstance(statement, Assign):
             return False
-        tensor = statement.target.tensor
-        stores.append(tensor.store if isinstance(tensor, Fiber) else tensor)
     kinds = all(isinstance(s, Variable) for s in stores) or not any(
         isinstance(s, Variable) for s in stores
     )
