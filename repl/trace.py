@@ -55,7 +55,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     for name, what in (
         ("staged", "stage the kernels, and show their residuals grow"),
-        ("all", "the rules for expressions too, and each Define of a loop"),
+        ("all", "the rules for expressions too"),
     ):
         parser.add_argument(f"--{name}", action="store_true", help=what)
 

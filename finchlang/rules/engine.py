@@ -104,7 +104,7 @@ class Kind(Enum):
 
     STEP = "a statement's rule"
     PREMISE = "a rule of which a premise is run next; the step comes after it"
-    EXPRESSION = "a rule for expressions, or a Define that Loop has made"
+    EXPRESSION = "a rule for expressions"
 
 
 @dataclass(frozen=True, slots=True)
