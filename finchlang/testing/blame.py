@@ -34,6 +34,7 @@ Compared = Callable[..., Comparison]
 #: for so long steps are looked at
 SECONDS = 60.0
 _LEVEL = re.compile(r"\b((?:Sparse|Run|Pack|Ragged|Upper|Lower|Symm|Inter)\w*)(?:\{[^}]*\})?\(")
+_WORKSPACE = re.compile(r"^ *@workspace .*\n", re.MULTILINE)
 _NAMED = re.compile(r"operator table: .*[a-z]")
 _CALLED = re.compile(r"\b([a-z]\w*)\(")
 _SIGN = re.compile(r"(?<=[\w)\]]) (<<\w+>>=|[-*/%^&|⊻]=?|<=?|>=?|[!=]=|&&|\|\|) (?=[\w(\[-])")
@@ -98,7 +99,10 @@ def _part(
     named = _suspected(found)
     if named and "the rules" not in named:
         return " or ".join(named)
-    if _agree(compared, text, ways, workspaces=False):
+    chosen = _WORKSPACE.sub("", text)  # which is refused where there are no workspaces
+    if _agree(compared, text, ways, workspaces=False) or (
+        chosen != text and _agree(compared, chosen, ways)
+    ):
         return "workspaces"
     single = [r for r in rules if r != "paper"]
     if single:
