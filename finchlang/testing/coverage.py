@@ -68,9 +68,9 @@ class Coverage(Observer):
                 fields = getattr(part, "__dataclass_fields__", None) or vars(part)
                 left.extend(getattr(part, name, None) for name in fields)
 
-    def run(self, text: str) -> None:
-        """Run a script, counting."""
-        session = Session("interpret", "all", lambda _: None, (), self)
+    def run(self, text: str, rules: str = "all") -> None:
+        """Run a script by these rules, counting."""
+        session = Session("interpret", rules, lambda _: None, (), self)
         try:
             session.run(text)
         except FinchError:
@@ -84,8 +84,9 @@ REASONS = {
     ("operator", "rem"): "another name of %",
     ("operator", "Int"): "another name of Int64",
     ("operator", "UInt"): "another name of UInt64",
-    ("rule", "Choice"): "Union takes its place, but by --rules=paper",
+    ("rule", "Choice"): "Union takes its place, but by --rules=all-Union",
     ("rule", "Variable"): "a name that stands for nothing is told before rules meet it",
+    ("rule", "Index"): "an index that no loop binds is told before rules meet it",
     ("pass", "types"): "it adds types, which make no difference between programs",
 }
 

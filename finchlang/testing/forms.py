@@ -70,6 +70,9 @@ KERNELS = _forms("""
 0.5 fibm 1-2 // .C // for over C // if @mode(%C) == {?update|read} // {C![?]} {=} {n} // end // end
 0.8 fibm i j k // ..C // for over // {C![?]@Workspace} {=} {n} // end // .D // for over D
     // {D![?]} {=} {n1} // end
+0.6 fibm+ i j // .C // for j = _, i = _ // {C![ij]@Dense SparseList} =
+    {?slice({A:ij@Dense SparseList}, 2, 1:#j)|roll({A:ij@Dense SparseList}, 2, {k})}[i, j] // end
+0.5 fibm 1-2 // .C // for over C // {C![?]} {=} {?ifelse({b}, {n1}, missing)|({b}) ? missing : {n1}} // end
 """)
 
 #: with a tensor T of given levels: read (the first two), written, updated

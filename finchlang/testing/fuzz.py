@@ -98,7 +98,7 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
     """What came of the case of a seed, and what there is to say. Nothing that goes wrong is let through."""
     try:
         if cover is not None and options.coverage and not is_apart(seed, options):
-            cover.run(generate(seed))
+            cover.run(generate(seed), ways(options, seed)[-1].rules)
         if is_apart(seed, options):
             engine, is_variants = ("native", "interpret")[seed % 2], options.metamorphic
             made = differences(generate(seed), seed, engine) if is_variants else ""

@@ -164,7 +164,7 @@ class Writer(Maker):
             by_kind = {part[0]: part[1:] for part in token.split("/")[1:]}
             return self.filled(by_kind[self.kind[0]], nest, depth)
         made: dict[str, Callable[[], str]] = {
-            "=": self.sign, "r": lambda: self.sign(True), "O": self.operation,
+            "=": self.sign, "r": lambda: self.sign(True), "O": self.operations,
             "F": lambda: self.regional(nest), "P": lambda: self.part(nest), "R": lambda: self.rounded(nest),
             "S": lambda: self.permitted(nest, self.new(tuple(nest.indices.values()))),
             "K": lambda: "\n".join(self.form(self.chosen(KERNELS))),
@@ -271,23 +271,29 @@ class Writer(Maker):
             given.append(f"{made.name}[{', '.join(self.index_of(nest, d) for d in own)}]")
         return f"{name}({', '.join(given)})"
 
-    def operation(self) -> str:
+    def operations(self) -> str:
+        """Three operators of the table, far from each other there, by the seed."""
+        third = len(APPLIED) // 3
+        names = [list(APPLIED)[(self.seed + k * third) % len(APPLIED)] for k in range(3)]
+        own = [f"{self.number}{letter}" for letter in "xyz"]
+        return "\n".join(map(self.operation, names, own))
+
+    def operation(self, name: str, own: str) -> str:
         """An operator of the table, on vectors of any element types."""
-        name = list(APPLIED)[self.seed % len(APPLIED)]
         takes = self.random.choice(APPLIED[name].split("|"))
         count, args = self.random.choice((1, 3, 6)), []
         for n, letter in enumerate(takes):
             type = self.random.choice(ALL_TYPES[letter])
             few = letter == "k"
             values = [self.value(type) if few else self.extreme(type) for _ in range(count)]
-            args.append(f"o{self.number}{'abc'[n]}")
+            args.append(f"o{own}{'abc'[n]}")
             level = self.random.choice(("", "Dense", "SparseByteMap", "RunList"))
             text = f"[{', '.join(values)}]"
             made = f"Tensor({level}(Element({values[0]})), {text})" if level else text
             self.before.append(f"{args[-1]} = {made}")
         called = pretty(Call(Variable(name), tuple(map(Variable, args))))
-        called = re.sub(r"\b(o\d+[abc])\b", r"\1[i]", called)
-        return f"@einsum E{self.number}[i] = {called}"
+        called = re.sub(r"\b(o\d+[xyz][abc])\b", r"\1[i]", called)
+        return f"@einsum E{own}[i] = {called}"
 
     # ------------------------------------------------------------------------------------ scripts
 

@@ -15,7 +15,9 @@ import pytest
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.rules.engine import Applied, Kind
 from finchlang.session import Observer
-from finchlang.testing.coverage import Coverage
+from finchlang.testing import grammar
+from finchlang.testing.coverage import REASONS, Coverage, expected
+from finchlang.testing.forms import KERNELS, SCRIPTS
 from finchlang.testing.fuzz import Options, fuzz, run_case
 from finchlang.testing.grammar import LEVELS
 from finchlang.testing.scripts import generate
@@ -165,3 +167,16 @@ def test_what_cannot_be_reduced_in_time_is_found_all_the_same(
     assert summary.findings == {0: "differs: y"}
     told = json.loads(summary.json)
     assert told["findings"] == {"0": "differs: y"} and told["reached"] == {"rule Loop": 1}
+
+
+def test_what_no_script_has_is_named_with_its_reason() -> None:
+    """Each operator stands in a table that scripts are made of, and each reason is of what there is."""
+    forms = "\n".join(form.text for form in (*KERNELS, *SCRIPTS))
+    tables = (*grammar.VALUES, *grammar.CONDITIONS, *grammar.SIGNS)
+    text = " ".join([forms, *(form for _, _, form in tables), *grammar.ROUNDED])
+    made = {*grammar.APPLIED, *re.findall(r"\w+|=>", text)}
+    made |= {"initwrite", "overwrite"}  # which `=` and `:=` are to passes
+    names = expected()
+    reasons = {name for kind, name in REASONS if kind == "operator"}
+    assert {*names["operator"]} - made == reasons
+    assert all(name in names[kind] for kind, name in REASONS)
