@@ -224,7 +224,8 @@ def at_random(s: Sample, seed: int, count: int) -> None:
 
 class _Random:
     """Writes random statements; `scope` are the expressions that may be used. Each block is written by a
-    generator of its own, so that it is the same wherever and however often it is performed."""
+    generator and with a scope of its own, so that it is the same wherever, whenever and however often
+    it is performed."""
 
     def __init__(self, s: Sample):
         self.s, self.host = s, s.host
@@ -241,16 +242,22 @@ class _Random:
 
     def block(self, seed: int, depth: int, count: int = 0) -> None:
         """Some statements; what they bind is out of scope behind them."""
-        around, known = self.rng, len(self.scope)
-        self.rng = Random(seed)
+        around = self.rng, self.scope
+        self.rng, self.scope = Random(seed), [*self.scope]
         for _ in range(count or self.rng.randint(1, 4)):
             self.statement(depth)
-        self.rng = around
-        del self.scope[known:]
+        self.rng, self.scope = around
 
-    def inner(self, depth: int) -> Callable[[], None]:
-        seed = self.rng.getrandbits(32)
-        return lambda: self.block(seed, depth - 1)
+    def inner(self, depth: int) -> Callable[..., None]:
+        """A block in what is in scope here, and what is given beside."""
+        seed, scope = self.rng.getrandbits(32), [*self.scope]
+
+        def block(*more: Expr) -> None:
+            around, self.scope = self.scope, [*scope, *more]
+            self.block(seed, depth - 1)
+            self.scope = around
+
+        return block
 
     def statement(self, depth: int) -> None:
         host, buffer = self.host, self.rng.choice(self.buffers)
@@ -289,13 +296,7 @@ class _Random:
 
     def counted(self, depth: int) -> None:
         inner, start = self.inner(depth), self.index()
-
-        def body(i: Expr) -> None:
-            self.scope.append(i)
-            inner()
-            self.scope.remove(i)
-
-        self.host.count(start, op("add", start, op("sub", self.index(), 2)), body)
+        self.host.count(start, op("add", start, op("sub", self.index(), 2)), inner)
 
     def repeated(self, depth: int) -> None:
         """A while loop of at most SIZE steps."""
