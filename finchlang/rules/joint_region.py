@@ -54,12 +54,15 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
-        """The choices made at each coordinate, if some are of tensors that loops within go over."""
+        """The choices made at each coordinate, or once where all are of runs, if some are of tensors that
+        loops within go over."""
         own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
             return None
-        return self._moved_in(own, _as_lookup), self.state
+        return self._moved_in(
+            own, lambda c: _as_run(c) if _is_of_runs(c) else _as_lookup(c)
+        ), self.state
 
     def _arms(
         self, best: Node, choices: list[Choice], when: Expr, outcome: Outcome
@@ -71,7 +74,7 @@ class Region(Joint):
         looks = disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
         lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
-        if all(isinstance(node, Run) for _, node in options):
+        if all(map(_is_of_runs, choices)):
             return [runs]
         if looks is when or looks is TRUE or _varies(best) or not all(map(_runs, choices)):
             return [(when, lookups[1])]
@@ -99,6 +102,12 @@ class Region(Joint):
 def _is_of_runs_and_lookups(choice: Choice) -> bool:
     options = *(node for _, node in choice.options), choice.otherwise
     return all(isinstance(node, (Run, Lookup)) for node in options)
+
+
+def _is_of_runs(choice: Choice) -> bool:
+    return all(
+        isinstance(node, Run) for node in (*(n for _, n in choice.options), choice.otherwise)
+    )
 
 
 def _varies(node: Node) -> bool:
