@@ -105,6 +105,7 @@ class Choice(Looplet):
 
     options: tuple[tuple[Expr, Node], ...]
     otherwise: Node
+    is_stored: bool = False  # all options are there to be read, whichever holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +249,8 @@ def rebuild(
         case Switch(condition, head, tail):
             return Switch(condition, inside(head), inside(tail))
         case Choice(options, otherwise):
-            return Choice(tuple((c, inside(body)) for c, body in options), inside(otherwise))
+            options = tuple((c, inside(body)) for c, body in options)
+            return replace(looplet, options=options, otherwise=inside(otherwise))
         case Thunk(preamble):
 
             def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:

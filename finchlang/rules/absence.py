@@ -22,6 +22,7 @@ from finchlang.syntax import (
     Block,
     Call,
     Define,
+    Extent,
     Literal,
     Loop,
     Node,
@@ -143,7 +144,12 @@ class Absence:
         match node:
             case Block(statements):
                 return both(*map(self.statement, statements))
-            case Loop(_, _, body):
+            case Loop(index, extent, body):
+                if (
+                    isinstance(extent, Extent) and extent.start == extent.stop
+                ):  # that binds an index
+                    found = self.value(extent.start).items()
+                    self._defined[index] = {k: c for k, c in found if is_missing(c[0].literal)}
                 return self.statement(body)
             case Define(variable, value, body):
                 self._defined[variable] = self.value(value)

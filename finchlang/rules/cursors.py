@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from finchlang.host.fold import add, compare, op
+from finchlang.host.fold import ONE, ZERO, add, compare, maximum, minimum, op
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import (
     Choice,
+    Entry,
     Jumper,
+    Lookup,
     Looplet,
     Phase,
     Run,
@@ -22,10 +26,11 @@ from finchlang.looplets import (
     Stored,
     Switch,
     Thunk,
+    set_end,
     shifted,
 )
 from finchlang.rules.prove import at_most, greater
-from finchlang.syntax import Node
+from finchlang.syntax import Literal, Node
 
 
 def plain(nest: Any) -> Any:
@@ -44,52 +49,107 @@ def plain(nest: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The entry where a cursor is: at position q from `first` to `last`. Unless `is_sure` it may have
-    none, which begins and ends `beyond` the loop then."""
+    """What a cursor has: from `first` to `last` what `whole` gives, before that `fill`. `move` goes on from
+    it by one, `leap` to a coordinate behind it. Unless `is_sure` it need not be there to be read."""
 
-    cursor: Cursor
-    q: Expr
+    nest: Looplet
     first: Expr
     last: Expr
-    body: Any
-    is_sure: bool
+    fill: Node | None
+    whole: Callable[[Host], Any]
+    move: Callable[[Host], None]
+    leap: Callable[[Host, Expr], None]
+    is_point: bool = False
+    is_sure: bool = True
 
-    def payload(self) -> Node:
-        """What is at the coordinate of a point."""
-        body = self.body
-        return Thunk(lambda host: (body(host), None))
+    def is_certain(self, i: Expr) -> bool:
+        """Whether it is known to be there at i, where it has not ended."""
+        return self.fill is None or (self.is_sure and at_most(self.first, i))
 
-    def looplet(self, host: Host, i: Expr, is_uncut: bool = False) -> Node:
-        """The cursor's nest from i on, up to where an entry ends, or before which one begins; or up to a
-        point, if it `is_uncut`."""
-        fill = self.cursor.known.fill
-        is_certain = fill is None or (self.is_sure and at_most(self.first, i))
-        are_points = self.cursor.known.are_points
-        body = Run(self.payload()) if are_points else self.body(host)
-        if is_certain:
-            return body
-        assert fill is not None
-        if are_points and is_uncut:
-            return Spike(fill, self.payload(), self.first, is_stored=self.is_sure)
-        return Choice(((compare("le", self.first, i), body),), Run(fill))
+    def looplet(self, host: Host, i: Expr, is_uncut: bool = True) -> Node:
+        """The nest from i on, up to where something begins or ends, or up to a point, if it `is_uncut`."""
+        whole: Node = self.whole(host)
+        if self.is_certain(i):
+            return whole
+        assert self.fill is not None
+        if self.is_point and is_uncut:
+            assert isinstance(whole, Run)
+            return Spike(self.fill, whole.body, self.first, is_stored=self.is_sure)
+        is_stored = self.is_sure and isinstance(whole, Run)
+        here = compare("le", self.first, i)
+        return Choice(((here, whole),), Run(self.fill), is_stored)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Cursor:
-    """A nest of which all is known: its stepper, and up to where that goes."""
+    """A nest of which is known what it has, and what stands between: `fill`, if that is one literal."""
+
+    nest: Looplet
+    fill: Node | None
+    are_points = False
+
+    def stands_at(self, start: Expr) -> bool:
+        """Whether a region that begins at `start` needs no seek."""
+        raise NotImplementedError
+
+    def ends_within(self, stop: Expr) -> bool:
+        """Whether all it has is known to end up to a coordinate."""
+        return False
+
+    def seek(self, host: Host, i: Expr) -> None:
+        """Move on to the first that ends at i or later."""
+        raise NotImplementedError
+
+    def is_left(self, host: Host) -> Expr:
+        """Whether it has something."""
+        raise NotImplementedError
+
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
+        """What it has, as far as it is not before `at`; unless `beyond` is None that need not be there,
+        and then begins and ends there, which is behind the loop. It is looked at up to where it begins
+        or ends, or up to a point, if it `is_uncut`."""
+        raise NotImplementedError
+
+    def sought(self, host: Host, i: Expr, beyond: Expr, is_uncut: bool) -> Seen:
+        """The first that ends at i or later."""
+        self.seek(host, i)
+        return self.see(host, beyond, i, is_uncut)
+
+
+@dataclass(slots=True)
+class Listed(Cursor):
+    """A stepper over sorted storage, up to position `end`."""
 
     nest: Looplet
     steps: Steps
     known: Stored
     end: Expr
 
+    @property
+    def fill(self) -> Node | None:  # type: ignore[override]
+        return self.known.fill
+
+    @property
+    def are_points(self) -> bool:  # type: ignore[override]
+        return self.known.are_points
+
+    def stands_at(self, start: Expr) -> bool:
+        return at_most(start, self.steps.first)
+
+    def ends_within(self, stop: Expr) -> bool:
+        return self.steps.last is not None and at_most(self.steps.last, stop)
+
+    def seek(self, host: Host, i: Expr) -> None:
+        self.known.go(host, self.known.locate(host, self.known.here(host), i))
+
+    def cut(self, host: Host, stop: Expr) -> Listed:
+        """The points up to `stop`."""
+        end = self.known.locate(host, self.known.here(host), add(stop, 1))
+        return replace(self, end=end)
+
     def is_left(self, host: Host) -> Expr:
-        """Whether it has an entry."""
         return compare("lt", self.known.here(host), self.end)
 
-    def see(self, host: Host, beyond: Expr | None = None, at: Expr | None = None) -> Seen:
-        """The entry it is at, as far as it is not before `at`; with `beyond`, a coordinate behind the
-        loop, it need not have one."""
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
         q, known = self.known.here(host), self.known
         if beyond is None:
             first, last, body = known.entry(host, q)
@@ -102,33 +162,23 @@ class Cursor:
                 last = host.let(op("select", there, stop, beyond), "last")
         if at is not None and not known.are_points:
             first = host.let(greater(first, at), "first")
-        return Seen(self, q, first, last, body, beyond is None)
 
-    def sought(self, host: Host, i: Expr, beyond: Expr) -> Seen:
-        """The first entry that ends at i or later, if there is one."""
-        self.seek(host, i)
-        return self.see(host, beyond)
+        def whole(host: Host) -> Node:
+            return Run(Thunk(lambda host: (body(host), None))) if known.are_points else body(host)
 
-    def ends_within(self, stop: Expr) -> bool:
-        """Whether all entries are known to end up to a coordinate."""
-        return self.steps.last is not None and at_most(self.steps.last, stop)
+        how = partial(self._move, q), partial(self._leap, q), known.are_points, beyond is None
+        return Seen(self.nest, first, last, known.fill, whole, *how)
 
-    def leave(self, host: Host, seen: Seen) -> None:
-        """Move on by one."""
-        self.known.go(host, add(seen.q, 1))
+    def _move(self, q: Expr, host: Host) -> None:
+        self.known.go(host, add(q, 1))
 
-    def leap(self, host: Host, seen: Seen, i: Expr) -> None:
-        """Move on, from an entry that ends before i: by one, or as a jumper to i."""
-        after = add(seen.q, 1)
-        is_jumper = isinstance(self.steps, Jumper)
+    def _leap(self, q: Expr, host: Host, i: Expr) -> None:
+        """By one, or as a jumper by a search."""
+        after, is_jumper = add(q, 1), isinstance(self.steps, Jumper)
         self.known.go(host, self.known.locate(host, after, i) if is_jumper else after)
 
-    def seek(self, host: Host, i: Expr) -> None:
-        """Move on to the first entry that ends at i or later."""
-        self.known.go(host, self.known.locate(host, self.known.here(host), i))
 
-
-def cursor(nest: Looplet) -> Cursor | None:
+def listed(nest: Looplet) -> Listed | None:
     """A nest as a cursor; None if it is not one stepper over sorted storage, and fill after it."""
     found, stop = plain(nest), None
     if isinstance(found, Sequence):
@@ -144,6 +194,76 @@ def cursor(nest: Looplet) -> Cursor | None:
         if first.start is not None and not at_most(first.start, found.first):
             return None
     known = found.stored if isinstance(found, Steps) else None
-    if known is None:
-        return None
-    return Cursor(nest, found, known, known.stop)
+    return None if known is None else Listed(nest, found, known, known.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A sequence with one phase between runs of one literal: a run, a lookup, or a spike."""
+
+    nest: Looplet
+    phases: tuple[Phase, ...]
+    number: int
+    fill: Literal
+
+    def cursor(self, host: Host, start: Expr, stop: Expr) -> Listed:
+        """It as a cursor with at most one entry, in the region start..stop."""
+        phase = self.phases[self.number]
+        before = self.phases[self.number - 1].stop if self.number else None
+        first = phase.start or (start if before is None else add(before, 1))
+        last = phase.stop or stop
+        first, last = host.let(first, "first"), host.let(last, "last")
+        body: Any = set_end(phase.body, last)
+        is_point = isinstance(body, Spike)
+        end = host.let(op("select", compare("le", first, last), ONE, ZERO), "end")
+        cell = host.cell(ZERO, "q")
+
+        def go(host: Host, q: Expr) -> None:
+            host.set(cell, q)
+
+        def locate(host: Host, q: Expr, i: Expr) -> Expr:
+            return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
+
+        def entry(host: Host, q: Expr) -> Entry:
+            if is_point:
+                return last, last, lambda host: body.tail
+            return first, last, lambda host: body
+
+        known = Stored(
+            ZERO, end, self.fill, lambda host: host.get(cell), go, locate, entry, is_point
+        )
+        steps = Steps(
+            None, lambda host: last, lambda host: body, lambda host: None, last, known, first
+        )
+        return Listed(self.nest, steps, known, end)
+
+
+def stretch(nest: Looplet) -> Stretch | None:
+    """A nest as a stretch, if it is one."""
+    phases = plain(nest).phases if isinstance(nest, Sequence) else ()
+    for number, phase in enumerate(phases):
+        fills = [_literal(p.body) for k, p in enumerate(phases) if k != number]
+        fill = fills[0] if fills else None
+        if fill is None or any(other is None or other != fill for other in fills):
+            continue
+        if isinstance(phase.body, (Run, Lookup)):
+            return Stretch(nest, phases, number, fill)
+        if isinstance(phase.body, Spike) and phase.body.end is None and phase.body.body == fill:
+            return Stretch(nest, phases, number, fill)
+    return None
+
+
+def _literal(node: Node) -> Literal | None:
+    return node.body if isinstance(node, Run) and isinstance(node.body, Literal) else None
+
+
+def runs_of(nest: Node) -> list[Node]:
+    """What phases of a sequence are runs of."""
+    phases = plain(nest).phases if isinstance(nest, Sequence) else ()
+    return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, Run)))
+
+
+def is_mask(nest: Node) -> bool:
+    """Whether a nest is literals, one after the other."""
+    bodies = [p.body for p in plain(nest).phases] if isinstance(nest, Sequence) else [nest]
+    return all(isinstance(b, Run) and isinstance(b.body, Literal) for b in bodies)

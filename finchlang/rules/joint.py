@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from finchlang.host.ir import Expr
+from finchlang.host.fold import TRUE
+from finchlang.host.ir import Expr, Op, Var
 from finchlang.looplets import Choice
 from finchlang.rules.cases import Analysis, Cases, Outcome
-from finchlang.rules.context import put
+from finchlang.rules.context import bounded, put
 from finchlang.rules.engine import Machine, State, Step
 from finchlang.syntax import EMPTY, Access, Assign, Literal, Node
 from finchlang.walk import map_children
@@ -45,6 +46,17 @@ class Joint(ABC):
         attempt(0)
         return EMPTY, self.state
 
+    def certain(self, condition: Expr) -> Expr:
+        """`condition`, or true if this coordinate is certain to be the end of what it asks for, or
+        not before its start."""
+        region = bounded(self.term)
+        asked = [
+            c for c in _alternatives(condition) if isinstance(c, Op) and c.name in ("eq", "le")
+        ]
+        at = None if region is None else region[0]
+        ends = {a for c in asked for a in c.args if a is not at}
+        return TRUE if at is not None and _is_one_of(at, ends) else condition
+
     def _run(self, arm: Arm) -> None:
         self.machine.run(arm(), self.state)
 
@@ -71,3 +83,20 @@ def replaced(term: Node, old: Node, new: Node) -> Node:
         return changed
 
     return visit(term)
+
+
+def _alternatives(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, Op) and condition.name == "or":
+        for arg in condition.args:
+            yield from _alternatives(arg)
+    else:
+        yield condition
+
+
+def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
+    """Whether `at` is certain to be among `ends`, as the least of some of them."""
+    if at in ends:
+        return True
+    if isinstance(at, Var) and at.definition is not None:
+        return _is_one_of(at.definition, ends)
+    return isinstance(at, Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial, reduce
 
 from finchlang.algebra import operator
-from finchlang.host.fold import TRUE, cast, compare, const, op
-from finchlang.host.ir import Expr, Op, Var
+from finchlang.host.fold import cast, compare, const, op
+from finchlang.host.ir import Expr
 from finchlang.host.scratch import scratch
 from finchlang.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.rules.cases import Cases, Outcome, choice, disjunction
@@ -16,7 +16,7 @@ from finchlang.rules.engine import Machine, State, Step
 from finchlang.rules.expressions import evaluate
 from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
 from finchlang.rules.one_of import gives_tensors, one_of
-from finchlang.rules.pieces import LONG, MANY, selected
+from finchlang.rules.pieces import selected
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import (
     EMPTY,
@@ -36,6 +36,10 @@ from finchlang.walk import children
 
 #: what an operand is where each condition holds (no two do), and what otherwise
 Options = tuple[list[tuple[Expr, Node]], Node]
+
+
+#: so many operands are not told apart where loops are within
+_MANY = 4
 
 
 class Point(Joint):
@@ -95,7 +99,7 @@ class Point(Joint):
                 )
                 if found and not is_empty(simplify(without)):
                     (payload if is_payload else rest)[id(tensor)] = found
-        if len(payload) + len(rest) < MANY:
+        if len(payload) + len(rest) < _MANY:
             return None
         term: Node = put(put(self.term, payload), rest, consume=True)
         return term
@@ -180,10 +184,10 @@ class Point(Joint):
 
     def _is_joint(self, node: Node) -> bool:
         """Whether the cases of an expression are known, and no argument alone decides it: those that
-        do are better asked one after the other, if they are few."""
+        do are better asked one after the other."""
         if self.analysis.cases(node) is None:
             return False
-        return not self.analysis.is_decided(node) or len(self._operands_of([node])) >= LONG
+        return not self.analysis.is_decided(node)
 
     def _operands_of(self, parts: list[Node]) -> set[int]:
         """The spikes and choices among the operands of expressions."""
@@ -203,7 +207,7 @@ class Point(Joint):
             cases = self.analysis.cases(root)
         assert cases is not None
         arms: list[tuple[Expr, Arm]] = [
-            (self._certain(when), partial(self._in_case, root, parts, outcome))
+            (self.certain(when), partial(self._in_case, root, parts, outcome))
             for when, outcome in cases.given
         ]
         return self.in_arms(arms, partial(self._in_case, root, parts, cases.otherwise))
@@ -219,15 +223,6 @@ class Point(Joint):
         others = [n for n in _chain(root, root) if n not in parts] if parts[0] is not root else []
         return replaced(self.term, root, _chained(root, [outcome, *others]))
 
-    def _certain(self, condition: Expr) -> Expr:
-        """`condition`, or true if this coordinate is certain to be the end of one of the spikes that
-        it asks for."""
-        if self.at is None:
-            return condition
-        asked = [c for c in _alternatives(condition) if isinstance(c, Op) and c.name == "eq"]
-        ends = {a for c in asked for a in c.args if a is not self.at}
-        return TRUE if _is_one_of(self.at, ends) else condition
-
     def _value(self, access: Access) -> Node:
         """What an operand is, as a value in all its cases."""
         options = self._options(access)
@@ -241,7 +236,7 @@ class Point(Joint):
 
     def _chosen(self, access: Access, given: list[tuple[Expr, Node]], otherwise: Node) -> Expr:
         """The value of an operand; any where it is missing."""
-        is_stored = isinstance(access.tensor, Spike) and access.tensor.is_stored
+        is_stored = isinstance(access.tensor, (Spike, Choice)) and access.tensor.is_stored
         if isinstance(otherwise, Literal) and (
             is_stored or all(isinstance(n, (Literal, Value)) for _, n in given)
         ):
@@ -332,20 +327,3 @@ def _chained(root: Node, parts: list[Node]) -> Node:
         return parts[0]
     assert isinstance(root, Call)
     return reduce(lambda a, b: Call(root.op, (a, b), span=root.span), parts)
-
-
-def _alternatives(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Op) and condition.name == "or":
-        for arg in condition.args:
-            yield from _alternatives(arg)
-    else:
-        yield condition
-
-
-def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
-    """Whether `at` is certain to be among `ends`, as the least of some of them."""
-    if at in ends:
-        return True
-    if isinstance(at, Var) and at.definition is not None:
-        return _is_one_of(at.definition, ends)
-    return isinstance(at, Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)

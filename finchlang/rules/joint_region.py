@@ -47,7 +47,7 @@ class Region(Joint):
         assert cases is not None
         choices = self._among(best)
         arms: list[tuple[Expr, Arm]] = []
-        whole = [(when, outcome) for when, outcome in cases.given]
+        whole = [(self.certain(when), outcome) for when, outcome in cases.given]
         for when, outcome in whole:
             arms += self._arms(best, choices, when, outcome)
         *more, (_, last) = self._arms(best, choices, TRUE, cases.otherwise)
@@ -132,7 +132,7 @@ def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
 def _as_run(choice: Choice) -> Node:
     """A choice that is none of its lookups."""
     *bodies, (_, last) = _runs(choice)
-    return Run(choose(bodies, last))
+    return Run(choose(bodies, last, choice.is_stored))
 
 
 def _as_lookup(choice: Choice) -> Lookup:

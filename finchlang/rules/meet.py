@@ -4,13 +4,24 @@ something is to be done to the next, and asks no operand for more than that."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 from finchlang.host.fold import add, compare, sub
 from finchlang.host.ir import Expr
-from finchlang.looplets import AcceptRun, Blocks, Jumper, Lookup, Run, Sequence, Stepper, set_end
+from finchlang.looplets import (
+    AcceptRun,
+    Blocks,
+    Jumper,
+    Lookup,
+    Looplet,
+    Run,
+    Sequence,
+    Stepper,
+    Steps,
+    set_end,
+)
 from finchlang.rules.absence import (
     ALWAYS,
     NEVER,
@@ -25,10 +36,12 @@ from finchlang.rules.absence import (
 )
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, accesses_in, bounded, find_looplets, put, put_in
-from finchlang.rules.cursors import Cursor, cursor, plain
+from finchlang.rules.cursors import Cursor, Listed, is_mask, listed, plain, runs_of, stretch
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import Asked, asked_after, count
+from finchlang.rules.pieces import Pieces, is_divided, leaves_nothing
 from finchlang.rules.prove import at_most, greater, lesser
+from finchlang.rules.regions import divided
 from finchlang.rules.simplify import counts_once, is_nothing, simplify
 from finchlang.rules.turns import Turn
 from finchlang.syntax import (
@@ -64,42 +77,38 @@ def meet(machine: Machine, term: Node, state: State) -> Step | None:
         return None
     assert isinstance(term, Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (Lookup, AcceptRun))]
-    cursors = [cursor(x) for x in nests]
-    if not nests:
+    written = {id(n.target.tensor) for n in walk(term.body) if isinstance(n, Assign)}
+    if not nests or not all(isinstance(x, (Steps, Sequence)) for x in nests):
         return None
-    return _Meeting(machine, term, state, nests, cursors).step()
+    if not written.isdisjoint(map(id, nests)):
+        return None
+    return _Meeting(machine, term, state, nests).step()
 
 
 class _Meeting:
     """The rule on one term; operands are known by their numbers in `nests`."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        term: Loop,
-        state: State,
-        nests: list[Any],
-        cursors: list[Cursor | None],
-    ):
+    def __init__(self, machine: Machine, term: Loop, state: State, nests: list[Any]):
         self.machine, self.term, self.state, self.host = machine, term, state, state.host
-        self.nests, self.cursors = nests, cursors
         self.start, self.stop = Context(term, ()).region
-        self.number = {id(nest): k for k, nest in enumerate(nests)}
-        self.fills = [None if c is None else c.known.fill for c in cursors]
-        #: the runs of sequences that are no cursors, which have numbers after those of `nests`
+        self.nests, self.number = nests, {id(nest): k for k, nest in enumerate(nests)}
+        self.lists = [listed(x) for x in nests]
+        self.stretches = [None if c else stretch(x) for x, c in zip(nests, self.lists, strict=True)]
+        known = zip(self.lists, self.stretches, strict=True)
+        self.fills = [found.fill if (found := c or s) is not None else None for c, s in known]
+        #: the runs of sequences that are no lists, which have numbers after those of `nests`
         self.runs = [
-            (nest, body)
-            for nest, found in zip(nests, cursors, strict=True)
+            (k, body)
+            for k, (nest, found) in enumerate(zip(nests, self.lists, strict=True))
             if found is None
-            for body in _runs(nest)
+            for body in runs_of(nest)
         ]
         self.absent = self._absent(term)
-
-    # ------------------------------------------------------------------- where something is to be done
+        self.cursors: list[Cursor] = []
 
     def _absent(self, term: Loop) -> Where:
         """absent(E). Where E makes tensors of its own, it is tried."""
-        whole = [k for k, c in enumerate(self.cursors) if c is not None and c.known.fill is None]
+        whole = [k for k, c in enumerate(self.lists) if c is not None and c.fill is None]
         if not any(isinstance(node, Declare) for node in walk(term)):
             return either(Absence(self._filled).statement(term), *whole)
         known = [k for k, fill in enumerate(self.fills) if fill is not None]
@@ -112,13 +121,12 @@ class _Meeting:
         return is_nothing(self._without(self.term, numbers), self.state)
 
     def _filled(self, access: Access) -> Iterator[tuple[int, Node]]:
-        """What an operand is at its fill, or in the runs of a sequence, which have numbers of their own."""
+        """What a list is at its fill, and a sequence in its runs, which have numbers of their own."""
         k = self.number.get(id(access.tensor))
-        fill = None if k is None else self.fills[k]
-        if k is not None and fill is not None:
+        if k is not None and self.lists[k] is not None and (fill := self.fills[k]) is not None:
             yield k, put_in(access, fill, consume=True)
         for number, (nest, body) in enumerate(self.runs, len(self.nests)):
-            if nest is access.tensor:
+            if nest == k:
                 yield number, put_in(access, body, consume=True)
 
     def _without(self, term: Loop, numbers: Any) -> Any:
@@ -126,40 +134,63 @@ class _Meeting:
         fills = {id(self.nests[k]): fill for k in numbers if (fill := self.fills[k]) is not None}
         return put(term, fills, consume=True)
 
-    # -------------------------------------------------------------------------------------- one step
-
     def step(self) -> Step | None:
-        empty = [
-            self.runs[n - len(self.nests)]
-            for n in alternatives(self.absent)
-            if n >= len(self.nests)
-        ]
-        for nest in dict.fromkeys(nest for nest, _ in empty):
-            cut = self._cut(nest, [body for other, body in empty if other is nest])
-            if cut is not None:
-                return self._rest(cut)
-        runs = range(len(self.nests), len(self.nests) + len(self.runs))
-        self.absent = given(self.absent, runs, NEVER)
+        cut = self._cut()
+        if cut is not None:
+            return self._rest(cut)
         alone = alternatives(self.absent)
         located = self._located(alone)
         if located is not None:
             return self._rest(located)
         blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, Blocks)]
         if blocks and all(isinstance(x, Blocks) for x in self.nests if isinstance(x, Jumper)):
-            blocks = [k for k in blocks if k in alone]
+            blocks = [k for k in blocks if k in alone and self.lists[k]]
             return self._counted(blocks[0]) if blocks else None
-        if alone and variables(self.absent) == alone[:1] and all(self.cursors):
+        if blocks:
+            return None
+        others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
+        if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
+            return None
+        if alone and variables(self.absent) == alone[:1] and self.lists[alone[0]]:
             return self._counted(alone[0])
-        if not all(self.cursors):
-            return None
-        if self.absent == NEVER and len(self.nests) == 1:
-            update = self._update()
+        if len(self.nests) == 1:
+            update = self._update() if self.lists[0] else None
             return None if update is None else self._counted(0, update)
-        if blocks or not all(c and c.known.are_distinct for c in self.cursors):
+        are_distinct = all(c is None or c.known.are_distinct for c in self.lists)
+        if (
+            not are_distinct
+            or not self._is_divided()
+            or triggers(self.machine, self.term, self.state)
+        ):
             return None
-        if triggers(self.machine, self.term, self.state):
-            return None
+        mask = next((x for x in self.nests if self._parts(x)), None)
+        if mask is not None:
+            return divided(self.machine, Context(self.term, (mask,)), self.state)
         return self._met()
+
+    def _parts(self, mask: Looplet) -> bool:
+        """Whether a looplet is a mask that parts the others: each is in one of its phases alone."""
+        fills = runs_of(mask)
+        if not is_mask(mask):
+            return False
+        E = Context(self.term, (mask,))
+        left = [x for fill in fills for x in find_looplets(simplify(E.payload(fill)))]
+        nests = [x for x in left if id(x) in self.number]
+        return len(nests) == len(set(nests))
+
+    def _is_divided(self) -> bool:
+        """Whether the base rules would take the loop apart into more than it is worth: into what the nests
+        have together, phase by phase, where it is not known which of them ends first."""
+        found = [x for x in self.nests if is_divided(x)]
+        if all(map(is_mask, found)):
+            return False
+        phases = [p.stop for x in found if isinstance(x, Sequence) for p in x.phases[:-1]]
+        stops = [stop for stop in phases if stop is not None]
+        is_ordered = all(isinstance(x, Sequence) for x in found) and all(
+            at_most(a, b) or at_most(b, a) for a, b in combinations(stops, 2)
+        )
+        is_begun = any(x.phases[0].start for x in found if isinstance(x, Sequence))
+        return bool(found) and not is_ordered and not is_begun
 
     def _rest(self, left: Node) -> Step:
         """A term that is left to do."""
@@ -169,7 +200,7 @@ class _Meeting:
     def _update(self) -> Node | None:
         """What is to be done once if there is something between the entries of the only cursor; None if
         that depends on where it is, or on how often, or on what else the loop does."""
-        body, c = self.term.body, self._moved(0)
+        body, c = self.term.body, self._list(0)
         known = c.known
         if not isinstance(body, Assign) or not counts_once(body):
             return None
@@ -181,18 +212,31 @@ class _Meeting:
         is_update = isinstance(gap, Sieve) and isinstance(gap.body, Assign)
         return gap if is_update and not (is_read or is_placed) else None
 
-    def _cut(self, nest: Node, empty: list[Node]) -> Any:
+    def _cut(self) -> Any:
         """The loop over the only phase of a sequence that is no run of those in which nothing is to be
-        done."""
-        phases = plain(nest).phases
-        left = [p for p in phases if not (isinstance(p.body, Run) and p.body.body in empty)]
-        if len(left) != 1:
-            return None
-        (phase,) = left
-        before = phases[: phases.index(phase)]
-        start = phase.start
-        if start is None and before and before[-1].stop is not None:
-            start = add(before[-1].stop, 1)
+        done. Without one, runs have the number of their sequence, or none."""
+        runs = list(enumerate(self.runs, len(self.nests)))
+        alone = alternatives(self.absent)
+        for k in dict.fromkeys(k for number, (k, _) in runs if number in alone):
+            empty = [body for number, (nest, body) in runs if number in alone and nest == k]
+            phases = plain(self.nests[k]).phases
+            left = [
+                n
+                for n, p in enumerate(phases)
+                if not (isinstance(p.body, Run) and p.body.body in empty)
+            ]
+            if len(left) == 1:
+                return self._phase(self.nests[k], phases, left[0])
+        for number, (k, body) in runs:
+            found = self.stretches[k]
+            value = k if found is not None and found.fill == body else NEVER
+            self.absent = given(self.absent, [number], value)
+        return None
+
+    def _phase(self, nest: Looplet, phases: Any, number: int) -> Any:
+        """The loop over one phase of a sequence."""
+        phase, before = phases[number], phases[number - 1].stop if number else None
+        start = add(before, 1) if phase.start is None and before is not None else phase.start
         E = Context(self.term, (nest,)).within(self.host, start, phase.stop)
         return E[set_end(phase.body, phase.stop)]
 
@@ -203,15 +247,14 @@ class _Meeting:
             for k, nest in enumerate(self.nests)
             if isinstance(nest, Blocks) and nest.lookup is not None
         }
-        is_led = any(self.cursors[k] is not None for k in alone if k not in found)
+        is_led = any(self.lists[k] is not None for k in alone if k not in found)
         there = {id(self.nests[k]): look for k, look in found.items()}
         return put(self.term, there) if found and is_led else None
 
-    # --------------------------------------------------------------------------------- one leads alone
-
     def _counted(self, k: int, update: Node = EMPTY) -> Step:
         """The loop over the entries of one cursor, between which nothing is to be done but `update`."""
-        leader = self._moved(k)
+        leader = self._list(k)
+        self.cursors = [self._cursor(n) for n in range(len(self.nests))]
         known, steps, host = leader.known, leader.steps, self.host
         first, end = known.start, None
         if not at_most(self.start, steps.first):
@@ -231,12 +274,19 @@ class _Meeting:
         self._over(self.term, leader, first, last, end is None)
         return EMPTY, self.state
 
-    def _moved(self, k: int) -> Cursor:
-        found = self.cursors[k]
+    def _list(self, k: int) -> Listed:
+        found = self.lists[k]
         assert found is not None
         return found
 
-    def _over(self, term: Loop, leader: Cursor, first: Expr, last: Expr, is_whole: bool) -> None:
+    def _cursor(self, k: int) -> Cursor:
+        """An operand as a cursor."""
+        stretch, beyond = self.stretches[k], add(self.stop, 1)
+        if stretch is not None:
+            return stretch.cursor(self.host, self.start, self.stop)
+        return self.lists[k] or Pieces(self.nests[k], beyond)
+
+    def _over(self, term: Loop, leader: Listed, first: Expr, last: Expr, is_whole: bool) -> None:
         """A loop's part at each position first..last of a cursor; `is_whole`: all of them are in it."""
 
         def once(term: Loop, q: Expr) -> None:
@@ -267,18 +317,18 @@ class _Meeting:
             step = partial(once, term)
             count(self.machine, term, self.state, first, last, step, "q")
 
-    def _at_point(self, term: Loop, leader: Cursor, i: Expr, payload: Node) -> None:
+    def _at_point(self, term: Loop, leader: Listed, i: Expr, payload: Node) -> None:
         """A loop at the coordinate of a point, where the others are searched."""
-        others = [k for k in self.among(term) if self.cursors[k] is not leader]
+        others = [k for k in self.among(term) if self.cursors[k].nest is not leader.nest]
         body = Context(term, (leader.nest,)).at(i, payload)
         if others:
             there: dict[int, Node] = {id(leader.nest): Run(payload)}
-            for k in others:
-                c = self.cursors[k]
-                if c is not None and c.known.are_distinct and not isinstance(c.nest, Blocks):
-                    there[id(c.nest)] = c.sought(self.host, i, add(i, 1)).looplet(
-                        self.host, i, True
-                    )
+            for c in (self.cursors[k] for k in others):
+                if not isinstance(c, Listed) or (
+                    c.known.are_distinct and not isinstance(c.nest, Blocks)
+                ):
+                    seen = c.sought(self.host, i, add(i, 1), True)
+                    there[id(c.nest)] = seen.looplet(self.host, i)
             body = put(Context(term, ()).over(i, i).term, there)
         self.machine.tell("Loop", lambda: (term, body), i)
         self.machine.run(body, self.state.inside())
@@ -287,12 +337,11 @@ class _Meeting:
         """The operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
 
-    # ------------------------------------------------------------------------------- several together
-
     def _met(self) -> Step:
         """The loop of several cursors."""
         self.machine.tell("Meet", lambda: (self.term, self.term))
-        if all(at_most(self.start, c.steps.first) for c in self.cursors if c is not None):
+        known = [c or Pieces(x, self.stop) for c, x in zip(self.lists, self.nests, strict=True)]
+        if all(c.stands_at(self.start) for c in known):
             self._together()
         else:  # in a region without coordinates nothing goes to its start
             if_not_empty(self.host, self.start, self.stop, self._together)
@@ -303,6 +352,7 @@ class _Meeting:
         when one has none: of each such rest a loop, if that makes no code twice."""
         absent, is_left = self.absent, asked_after(self.machine, self.term, self.state)
         leaders = variables(absent)
+        self.cursors = [self._cursor(k) for k in range(len(self.nests))]
         self._enter(leaders)
         rests = self._rests(leaders)
         if rests is not None or self._are_values(leaders):
@@ -336,7 +386,7 @@ class _Meeting:
     def _are_values(self, numbers: list[int]) -> bool:
         """Whether what cursors have are numbers, each for one coordinate."""
         found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
-        are_points = all(self._moved(k).known.are_points for k in numbers)
+        are_points = all(self.cursors[k].are_points for k in numbers)
         return are_points and all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:
@@ -344,31 +394,31 @@ class _Meeting:
         it; of those that all must have an entry, one does."""
         host = self.host
         for c in self.cursors:
-            if c is not None and not at_most(self.start, c.steps.first):
+            if not c.stands_at(self.start):
                 c.seek(host, self.start)
-        free = [k for k in leaders if not self._moved(k).ends_within(self.stop)]
-        points = [k for k in leaders if self._moved(k).known.are_points]
+        free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
+        points = [k for k in leaders if self.cursors[k].are_points]
         alone = alternatives(self.absent)
         if any(k not in free for k in alone):
             free = []
         elif alone:
             free = [k for k in alone if k in points][:1] or alone[:1]
         for k in free:
-            c = self._moved(k)
-            if k in points:
-                end = c.known.locate(host, c.known.here(host), add(self.stop, 1))
-                self.cursors[k] = replace(c, end=end)
+            c = self.cursors[k]
+            if k in points and isinstance(c, Listed):
+                self.cursors[k] = c.cut(host, self.stop)
         #: whether entries may reach beyond the region
         self.is_open = self.absent == NEVER or any(k not in points for k in free)
-        is_cut = self.absent == NEVER or len(points) < len(leaders)
+        is_at_points = any(k in points for k in alone) or len(points) == len(leaders)
+        is_cut = self.absent == NEVER or not is_at_points
         #: where the rest of the region begins, if not where an entry does
         self.at = host.cell(self.start, "at") if is_cut else None
 
     def _alone(self, rest: Where, term: Loop, is_left: Asked) -> None:
         """What is left when all operands but those of `rest` have no entry any more."""
         left = variables(rest)
-        c = self._moved(left[0])
-        if len(left) > 1 or not c.known.are_points:
+        c = self.cursors[left[0]]
+        if len(left) > 1 or not c.are_points or not isinstance(c, Listed):
             self._loop(term, rest, is_left, True)
         else:
             self._over(term, c, c.known.here(self.host), sub(c.end, 1), True)
@@ -382,8 +432,8 @@ class _Meeting:
             self.state,
             term,
             absent,
-            {k: self._moved(k) for k in leaders},
-            [self._moved(k) for k in self.among(term) if k not in leaders],
+            {k: self.cursors[k] for k in leaders},
+            [self.cursors[k] for k in self.among(term) if k not in leaders],
             self.at,
             self.stop if self.is_open else None,
             add(self.stop, 1),
@@ -391,9 +441,3 @@ class _Meeting:
             is_left,
         )
         self.host.loop(turn.is_left, turn.once())
-
-
-def _runs(nest: Node) -> list[Node]:
-    """What phases of a sequence are runs of."""
-    phases = plain(nest).phases if isinstance(nest, Sequence) else ()
-    return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, Run)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -19,14 +19,16 @@ from finchlang.host.fold import (
 )
 from finchlang.host.interface import Host
 from finchlang.host.ir import BLOCK, Cell, Expr
+from finchlang.host.scratch import scratch
 from finchlang.looplets import Run, Stepper
-from finchlang.rules.absence import NEVER, Where, fold, is_product
-from finchlang.rules.context import Context, put
-from finchlang.rules.cursors import Cursor, Seen
+from finchlang.rules.absence import NEVER, Formula, Where, fold, is_product, variables
+from finchlang.rules.context import Context, accesses_in, put
+from finchlang.rules.cursors import Cursor, Listed, Seen
 from finchlang.rules.engine import Machine, State
 from finchlang.rules.leaving import Asked
 from finchlang.rules.prove import at_most, lesser
-from finchlang.syntax import Loop, Node
+from finchlang.syntax import Loop, Node, Value
+from finchlang.walk import substitute
 
 
 @dataclass
@@ -64,11 +66,16 @@ class Turn:
             found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
         return conjunction(found, self.asked.holds())
 
+    @property
+    def is_uncut(self) -> bool:
+        """Whether a part of the loop may end with a point, not before it."""
+        return self.at is None or self.absent == NEVER
+
     def once(self) -> Callable[[], None]:
         """One turn; in a product of lists blocks of positions are passed over, too."""
         if self.is_sure and is_product(self.absent):
-            found = [c for c in self.leaders.values() if isinstance(c.steps, Stepper)]
-            listed = [c for c in found if c.known.listed is not None]
+            found = [c for c in self.leaders.values() if isinstance(c, Listed)]
+            listed = [c for c in found if c.known.listed and isinstance(c.steps, Stepper)]
             if len(listed) > 1:
                 return by_blocks(self.host, listed[0], listed[1], self.take)
         return self.take
@@ -79,19 +86,17 @@ class Turn:
         host = self.host
         at = None if self.at is None else host.get(self.at)
         beyond = None if self.is_sure else self.beyond
-        seen = {k: c.see(host, beyond, at) for k, c in self.leaders.items()}
+        seen = {k: c.see(host, beyond, at, self.is_uncut) for k, c in self.leaders.items()}
         if self.absent == NEVER:
             assert at is not None
-            i = at
-        else:
-            i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
+            self.do(list(seen.values()), at)
+            return
+        i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
         late = [s for s in seen.values() if not at_most(i, s.first)]
-        if self.absent == NEVER:
-            late = []
 
         def leap() -> None:
             for s in late:
-                host.branch(compare("lt", s.last, i), partial(s.cursor.leap, host, s, i))
+                host.branch(compare("lt", s.last, i), partial(s.leap, host, i))
 
         is_there = conjunction(*(compare("ge", s.last, i) for s in late))
         host.branch(is_there, partial(self.visit, list(seen.values()), i), leap)
@@ -111,32 +116,79 @@ class Turn:
         """Do what is to be done from i on, up to where an entry begins or ends; then those move on that
         end there."""
         host = self.host
-        there = [*seen, *(c.sought(host, i, self.beyond) for c in self.others)]
+        there = [*seen, *(c.sought(host, i, self.beyond, self.is_uncut) for c in self.others)]
         stop = i
         if self.at is not None:
             stop = reduce(lesser, [self._reach(s, i) for s in there])
             stop = host.let(stop if self.stop is None else lesser(stop, self.stop), "stop", lower=i)
-        is_uncut = self.at is None or self.absent == NEVER
-        looplets = {id(s.cursor.nest): s.looplet(host, i, is_uncut) for s in there}
-        if stop is i and all(isinstance(x, Run) for x in looplets.values()):
-            nests = tuple(s.cursor.nest for s in there)
-            payloads = [x.body for x in looplets.values() if isinstance(x, Run)]
-            rest: Node = Context(self.term, nests).at(i, *payloads)
-        else:
-            rest = put(Context(self.term, ()).over(i, stop).term, looplets)
-        self.machine.tell("Loop", lambda: (self.term, rest), i)
-        self.machine.run(rest, self.state.inside())
+        self._tell_apart(there, i, stop)
         for s in seen:
-            is_over = s.cursor.known.are_points and s.is_sure and stop is i and at_most(s.first, i)
-            move = partial(s.cursor.leave, host, s)
+            is_over = s.is_point and s.is_sure and stop is i and at_most(s.first, i)
+            move = partial(s.move, host)
             move() if is_over else host.branch(compare("eq", s.last, stop), move)
         if self.at is not None:
             host.set(self.at, add(stop, 1))
         self.asked.ask()
 
+    def _tell_apart(self, there: Sequence[Seen], i: Expr, stop: Expr) -> None:
+        """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
+        be there alone, else for all of them, where what is there is asked at each."""
+        parts = self.absent.parts if isinstance(self.absent, Formula) and self.absent.is_and else ()
+        known = dict(zip(self.leaders, there, strict=False))
+        asked = {k: s for k, s in known.items() if not s.is_certain(i)}
+        arms = [{*variables(part)} for part in parts if is_product(part)]
+        if stop is i or not asked or not self._are_numbers(asked.values()):
+            arms = []
+        certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
+
+        def attempt(left: list[set[int]]) -> None:
+            if not left:
+                self._run(there, i, stop, {id(known[k].nest) for k in certain})
+                return
+            away = [s for k, s in asked.items() if k not in left[0]]
+            condition = conjunction(*(compare("gt", s.first, i) for s in away))
+            ids = {id(s.nest) for k, s in asked.items() if k in left[0]}
+            alone = partial(self._run, there, i, stop, ids, away)
+            self.host.branch(condition, alone, lambda: attempt(left[1:]))
+
+        attempt(arms)
+
+    def _are_numbers(self, asked: Iterable[Seen]) -> bool:
+        """Whether some have a number at each of several coordinates."""
+        nests = {id(s.nest) for s in asked}
+        found = [a for a in accesses_in(self.term) if id(a.tensor) in nests]
+        has_many = any(not s.is_point and not isinstance(s.whole(scratch()), Run) for s in asked)
+        return has_many and all(len(a.indices) == 1 for a in found)
+
+    def _run(
+        self,
+        there: Sequence[Seen],
+        i: Expr,
+        stop: Expr,
+        certain: set[int],
+        away: Sequence[Seen] = (),
+    ) -> None:
+        """Do it, where some operands are certain to be there, and others are not."""
+        fills = {id(s.nest): Run(s.fill) for s in away if s.fill is not None}
+        looplets = fills | {
+            id(s.nest): s.whole(self.host)
+            if id(s.nest) in certain
+            else s.looplet(self.host, i, self.is_uncut)
+            for s in there
+            if id(s.nest) not in fills
+        }
+        if stop is i and all(isinstance(x, Run) for x in looplets.values()):
+            payloads = {nest: x.body for nest, x in looplets.items() if isinstance(x, Run)}
+            rest: Node = put(self.term.body, payloads, consume=True)
+            rest = substitute(rest, {self.term.index: Value(i)})
+        else:
+            rest = put(Context(self.term, ()).over(i, stop).term, looplets)
+        self.machine.tell("Loop", lambda: (self.term, rest), i)
+        self.machine.run(rest, self.state.inside())
+
     def _reach(self, s: Seen, i: Expr) -> Expr:
         """Up to where what a cursor has at i goes on; of one at a point, up to that."""
-        if s.cursor.known.are_points and self.absent == NEVER:
+        if s.is_point and self.is_uncut:
             return s.first
         if at_most(s.first, i):
             return s.last
@@ -144,7 +196,7 @@ class Turn:
 
 
 def by_blocks(
-    host: Host, one: Cursor, other: Cursor, take: Callable[[], None]
+    host: Host, one: Listed, other: Listed, take: Callable[[], None]
 ) -> Callable[[], None]:
     """`take`, but where the first of two lists comes to a new block of positions: as long as this and the
     next block of the other have no coordinate in common, the one that ends first is passed over, or both.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+import random
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -345,18 +346,47 @@ LEVELS = (
 )
 
 
+def lines(level: str, body: str) -> int:
+    """The lines of code of a loop over `body`."""
+    formats = {name: parse_format(f"{level}(Element(0.0))") for name in "ABDEFGHIJKLM"}
+    formats["C"] = parse_format("SparseList(Element(0.0))")
+    kernel = Kernel(parse_kernel(f"begin C .= 0; for i=_; C[i] = {body} end end"), formats)
+    return len(listing(kernel.residual).splitlines())
+
+
+def is_linear(lengths: list[int]) -> bool:
+    """Whether each operand more adds as much code as the one before (law 6 of the design)."""
+    steps = [after - before for before, after in itertools.pairwise(lengths)]
+    return max(steps) <= 1.2 * min(steps)
+
+
 @pytest.mark.parametrize("join", [" + ", " * ", " - "])
 @pytest.mark.parametrize("level", LEVELS)
 def test_code_grows_linearly(level: str, join: str) -> None:
-    """Law 6 of the design: each operand more adds as much code as the one before."""
-    lengths = []
-    for names in ("ABDE", "ABDEF", "ABDEFG"):
-        formats = {name: parse_format(f"{level}(Element(0.0))") for name in names}
-        formats["C"] = parse_format("SparseList(Element(0.0))")
-        body = join.join(f"{name}[i]" for name in names)
-        kernel = Kernel(parse_kernel(f"begin C .= 0; for i=_; C[i] = {body} end end"), formats)
-        lengths.append(len(listing(kernel.residual).splitlines()))
-    assert lengths[2] - lengths[1] <= 1.1 * (lengths[1] - lengths[0])
+    operands = [f"{name}[i]" for name in "ABDEFGHI"]
+    assert is_linear([lines(level, join.join(operands[:k])) for k in range(3, 9)])
+
+
+@pytest.mark.parametrize("level", ["SparseList", "SparseBlockList", "SparseRunList", "RunList"])
+def test_code_of_sums_of_products_grows_linearly(level: str) -> None:
+    terms = [f"{a}[i] * {b}[i]" for a, b in ("AB", "DE", "FG", "HI", "JK", "LM")]
+    assert is_linear([lines(level, " + ".join(terms[:k])) for k in range(3, 7)])
+
+
+def random_expression(rng: random.Random, depth: int) -> str:
+    if depth == 0:
+        return rng.choice(["V1[i]", "V2[i]", "V3[i]", "V4[gallop(i)]", "z[i]"])
+    join = rng.choice(["({} + {})", "({} * {})", "({} - {})", "max({}, {})", "min({}, {})"])
+    return join.format(*(random_expression(rng, depth - 1) for _ in "ab"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lists_that_meet_take_no_more_steps_than_by_the_rules_of_the_paper(seed: int) -> None:
+    rng = random.Random(seed)
+    kernel = f"s .= 0; for i = _; s[] += {random_expression(rng, rng.randint(1, 3))} end"
+    (watch, *found), (other, *wanted) = ran(kernel, "all"), ran(kernel, "paper")
+    assert found == wanted
+    assert watch.steps.total() <= 1.05 * other.steps.total() + 20
 
 
 # ------------------------------------------------------------------------------- laws of the source

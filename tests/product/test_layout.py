@@ -256,7 +256,7 @@ BY_NAME = {
     "run.resolved": "whether there is a fill to be replaced",
     "normalize.combine": "the pass that gives a Workspace its operator",
     "normalize.insertion": "the pass that inserts a Workspace",
-    "rules.joint_point": "host operations",
+    "rules.joint": "host operations",
     "rules.prove": "host operations",
     "rules.spaces": "a region is written with `&`, `|` and `~`",
 }
