@@ -39,7 +39,9 @@ from finchlang.syntax import (
 from finchlang.tensors.level import Fiber
 from finchlang.types import Float64, Int64
 from finchlang.walk import (
+    COMPOUND,
     block,
+    children,
     map_children,
     memo,
     mentions,
@@ -274,17 +276,28 @@ def counts_once(update: Assign) -> bool:
 def _at_first(node: Node, index: Index, start: Expr, firsts: list[Node]) -> Node:
     """A statement in which updates by a pair `v => index`, of which the first one counts, are those
     by that one, and updates at the first coordinate alone are without their sieve, and `firsts`."""
+    if not _has_first(node):
+        return node
     if isinstance(node, Sieve) and node.condition == Call(EQUAL, (index, as_node(start))):
         firsts += [n for n in walk(node.body) if isinstance(n, Assign)]
         return node.body
-    if isinstance(node, (Block, Sieve, Define, Loop)):
+    if isinstance(node, COMPOUND):
         return map_children(lambda child: _at_first(child, index, start, firsts), node)
-    if not isinstance(node, Assign) or not isinstance(node.value, Call) or node.value.op != PAIR:
-        return node
-    row, (value, place) = operator(node.op), node.value.args
-    if row is None or not row.first_counts:
-        return node
+    value, place = node.value.args  # type: ignore[attr-defined]
     return replace(node, value=Call(PAIR, (value, substitute(place, {index: as_node(start)}))))
+
+
+@remembered
+def _has_first(node: Node) -> bool:
+    """Whether there are updates by pairs of which the first one counts, or at one coordinate alone."""
+    if isinstance(node, Sieve) and isinstance(node.condition, Call) and node.condition.op == EQUAL:
+        return True
+    if isinstance(node, COMPOUND):
+        return any(map(_has_first, children(node)))
+    if not isinstance(node, Assign) or not isinstance(node.value, Call) or node.value.op != PAIR:
+        return False
+    row = operator(node.op)
+    return row is not None and row.first_counts
 
 
 #: whether an assignment is to a tensor that each run of a loop's body makes anew, or is run once
