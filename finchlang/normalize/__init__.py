@@ -17,6 +17,7 @@ from finchlang.normalize.order import check_order
 from finchlang.normalize.schedule import schedule
 from finchlang.normalize.scopes import scopes
 from finchlang.normalize.shapes import has_shapes, shapes
+from finchlang.normalize.sums import sums
 from finchlang.normalize.transposes import transposes
 from finchlang.normalize.types import types
 from finchlang.normalize.wrapperize import wrapperize
@@ -43,6 +44,7 @@ PASSES: tuple[tuple[str, Callable[[Node, Context], Node]], ...] = (
     ("concordize", concordize),
     ("workspaces", insert_workspaces),
     ("transposes", transposes),
+    ("sums", sums),
 )
 
 
@@ -71,10 +73,11 @@ def stages(program: Node, context: Context) -> Iterator[tuple[str, Node]]:
     if isinstance(program, Annotated):
         context.annotations, program = program.annotations, program.program
         context.parsed = program
+    is_shaped = has_shapes(program)
     for name, function in PASSES:
         if function is schedule and not context.annotations:
             continue
-        if function is shapes and not has_shapes(program):
+        if function in (shapes, sums) and not is_shaped:
             continue
         if function is inline and not has_functions(program):
             continue

@@ -410,7 +410,10 @@ class _Shapes(Stores):
                 if mode != p and not isinstance(t, Index):
                     a, b = self.size(tensors[0], mode), self.size(part, mode)
                     self.agree(Extent(ONE, a, span=tensor.span), Extent(ONE, b, span=part.span))
-            reach = Extent(plus(ONE, before, -1), plus(whole, before, -1), span=tensor.span)
+            end = plus(whole, before, -1)
+            if before != ZERO and not isinstance(end, Literal):  # as long as both their names are
+                end = call("-", whole, before, span=tensor.span)
+            reach = Extent(plus(ONE, before, -1), end, span=tensor.span)
             inner, is_chosen = Wrapped("window", reach, ts[p]), at is not None and not is_free
             shown = Wrapped("permissive", Literal(True), inner, n, is_chosen)
             before = plus(before, n)

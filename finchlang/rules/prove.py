@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -71,7 +70,7 @@ def _at_most(
             if _at_most(one, other, slack + less - more, depth, failed):
                 return True
         else:
-            is_positive = slack >= 0 and _at_most(None, factor, 0, depth, failed)
+            is_positive = slack >= 0 and _at_most(None, *split_sum(factor), depth, failed)
             if is_positive and _at_most(one, other, less - more, depth, failed):
                 return True
     for (one, more), (other, less) in _parts(
@@ -93,13 +92,20 @@ def _parts(expr: Expr | None) -> list[Any]:
 
 
 def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
-    """What is added to the same terms in sums a and b, or multiplied by the same factor, and that."""
-    if _is_sum(a) and _is_sum(b):
+    """What is added to the same terms in sums a and b, or multiplied or divided by the same number, and
+    that."""
+    if _is_sum(a) or _is_sum(b):
         (own, more), (others, less) = _terms(a), _terms(b)
-        left, right = list((own - others).elements()), list((others - own).elements())
-        if len(left) < 2 and len(right) < 2:
-            return [(_sum(left, more), _sum(right, less), None)]
-    if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name in ("add", "mul")):
+        if not own.keys().isdisjoint(others):
+            rest = [(t, own.get(t, 0) - others.get(t, 0)) for t in {**own, **others}]
+            left, right = ([t for t, n in rest if sign * n > 0] for sign in (1, -1))
+            if len(left) < 2 and len(right) < 2 and all(-2 < n < 2 for _, n in rest):
+                return [(_sum(left, more), _sum(right, less), None)]
+    if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name):
+        return []
+    if a.name == "idiv" and a.args[1] is b.args[1]:
+        return [(*_sums((a.args[0], b.args[0])), a.args[1])]
+    if a.name not in ("add", "mul"):
         return []
     return [
         (*_sums((a.args[1 - k], b.args[1 - n])), None if a.name == "add" else a.args[k])
@@ -110,9 +116,9 @@ def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
 
 
 def _is_sum(expr: Expr | None) -> bool:
-    """Whether something is a sum, or the name of one."""
+    """Whether something is a sum or a difference, or the name of one."""
     whole = expr.definition if isinstance(expr, Var) else expr
-    return isinstance(whole, Op) and whole.name == "add"
+    return isinstance(whole, Op) and whole.name in ("add", "sub")
 
 
 def _sum(terms: list[Expr], constant: int) -> tuple[Expr | None, int]:
@@ -121,15 +127,18 @@ def _sum(terms: list[Expr], constant: int) -> tuple[Expr | None, int]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _terms(expr: Expr) -> tuple[Counter[Expr], int]:
-    """The terms of a sum, and the constant in it."""
-    if isinstance(expr, Const):
-        return Counter(), expr.value
+def _terms(expr: Expr | None) -> tuple[dict[Expr, int], int]:
+    """How often each term is in a sum, less than never if it is taken away, and the constant in it."""
+    if expr is None or isinstance(expr, Const):
+        return {}, 0 if expr is None else expr.value
     if not _is_sum(expr):
-        return Counter((expr,)), 0
+        return {expr: 1}, 0
     whole: Any = expr.definition if isinstance(expr, Var) else expr
     (one, more), (other, less) = map(_terms, whole.args)
-    return one + other, more + less
+    found, sign = dict(one), 1 if whole.name == "add" else -1
+    for term, count in other.items():
+        found[term] = found.get(term, 0) + sign * count
+    return found, more + sign * less
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import add, const, maximum, minimum, sub
+from finchlang.host.fold import add, const, maximum, minimum, op, sub
 from finchlang.host.ir import Expr, Var
 from finchlang.host.residual import ResidualHost
 from finchlang.rules.prove import at_most, greater, less_than, lesser
@@ -50,8 +50,18 @@ class World:
         leaves = [const(self.draw(SMALL)), *self.variables]
         if depth == 0 or self.draw(st.booleans()):
             return self.draw(st.sampled_from(leaves))
-        combine = self.draw(st.sampled_from([add, sub, minimum, maximum]))
+        combine = self.draw(st.sampled_from([add, sub, minimum, maximum, scaled, divided]))
+        if combine in (scaled, divided):
+            return combine(self.expression(depth - 1), const(self.draw(st.integers(1, 3))))
         return combine(self.expression(depth - 1), self.expression(depth - 1))
+
+
+def scaled(a: Expr, b: Expr) -> Expr:
+    return op("mul", a, b)
+
+
+def divided(a: Expr, b: Expr) -> Expr:
+    return op("idiv", a, b)
 
 
 @settings(max_examples=200, deadline=None)
