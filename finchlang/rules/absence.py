@@ -30,18 +30,21 @@ from finchlang.syntax import (
     is_empty,
     is_missing,
 )
-from finchlang.walk import walk
+from finchlang.walk import memo, walk
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Formula:
     """The conjunction (`is_and`) or disjunction of formulas and of numbers, which stand for operands
-    that are at their fill. Without parts it is true, or false."""
+    that are at their fill. Without parts it is true, or false. Formulas share their parts, and may be
+    exponentially long as texts: equal ones are the same (`_made`), and know their `operands`."""
 
     is_and: bool
     parts: tuple[Formula | int, ...] = ()
+    operands: tuple[int, ...] = ()
+    number: int = 0
 
     def __str__(self) -> str:
         if not self.parts:
@@ -51,6 +54,18 @@ class Formula:
 
 Where = Formula | int
 ALWAYS, NEVER = Formula(True), Formula(False)
+_formulas: dict[tuple[bool, tuple[Where, ...]], Formula] = memo()
+
+
+def _made(is_and: bool, parts: tuple[Where, ...]) -> Formula:
+    """The formula of these parts."""
+    if not parts:
+        return ALWAYS if is_and else NEVER
+    if (is_and, parts) not in _formulas:
+        operands = tuple(sorted({x for part in parts for x in variables(part)}))
+        made = Formula(is_and, parts, operands, len(_formulas) + 1)
+        _formulas[is_and, parts] = made
+    return _formulas[is_and, parts]
 
 
 def both(*parts: Where) -> Where:
@@ -70,8 +85,13 @@ def _joined(is_and: bool, parts: Iterable[Where]) -> Where:
         else:
             flat[part] = None
     kept = [p for p in flat if not any(q != p and _inside(p) >= _inside(q) for q in flat)]
-    kept.sort(key=lambda part: (min(variables(part), default=-1), str(part)))
-    return kept[0] if len(kept) == 1 else Formula(is_and, tuple(kept))
+    kept.sort(key=_place)
+    return kept[0] if len(kept) == 1 else _made(is_and, tuple(kept))
+
+
+def _place(part: Where) -> tuple[int, int]:
+    """Parts are in order of their first operands."""
+    return (part, 0) if isinstance(part, int) else (min(part.operands, default=-1), part.number)
 
 
 def _inside(part: Where) -> frozenset[Where]:
@@ -80,26 +100,37 @@ def _inside(part: Where) -> frozenset[Where]:
 
 def variables(where: Where) -> list[int]:
     """The operands in a formula, each once."""
-    if isinstance(where, int):
-        return [where]
-    return sorted({x for part in where.parts for x in variables(part)})
+    return [where] if isinstance(where, int) else list(where.operands)
 
 
 def fold(
     where: Where, leaf: Callable[[int], _T], both: Callable[..., _T], either: Callable[..., _T]
 ) -> _T:
     """What a formula makes of values for its operands."""
-    if isinstance(where, int):
-        return leaf(where)
-    parts = [fold(part, leaf, both, either) for part in where.parts]
-    return reduce(both if where.is_and else either, parts)
+    known: dict[Where, _T] = {}
+
+    def made(where: Where) -> _T:
+        if isinstance(where, int):
+            return leaf(where)
+        if where not in known:
+            known[where] = reduce(both if where.is_and else either, map(made, where.parts))
+        return known[where]
+
+    return made(where)
 
 
 def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
     """What is left of a formula where some operands are at their fill, or (`NEVER`) never are."""
-    if isinstance(where, int):
-        return value if where in known else where
-    return _joined(where.is_and, [given(part, known, value) for part in where.parts])
+    left, known = dict[Where, Where](), set(known)
+
+    def rest(where: Where) -> Where:
+        if isinstance(where, int):
+            return value if where in known else where
+        if where not in left:
+            left[where] = _joined(where.is_and, map(rest, where.parts))
+        return left[where]
+
+    return rest(where)
 
 
 def alternatives(where: Where) -> list[int]:
