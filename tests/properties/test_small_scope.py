@@ -9,7 +9,7 @@ import pytest
 
 from finchlang.host.fold import add
 from finchlang.repl.__main__ import main
-from finchlang.rules import derived
+from finchlang.rules import meet
 from finchlang.tensors.sorted_positions import Listed
 from finchlang.testing.exhaustive import exhaustive
 from tests.campaigns.small_scope import DERIVED, NESTS, SETS, Meeting, Nest, run
@@ -87,13 +87,13 @@ def test_a_fault_in_a_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fault_in_a_derived_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = derived._over
+    right = meet._Meeting._over
 
-    def over(machine: Any, term: Any, state: Any, first: Any, last: Any, once: Any) -> None:
-        right(machine, term, state, add(first, 1), last, once)
+    def over(self: Any, term: Any, leader: Any, first: Any, *others: Any) -> None:
+        right(self, term, leader, add(first, 1), *others)
 
     monkeypatch.setenv("FINCH_CACHE_DIR", "")
-    monkeypatch.setattr(derived, "_over", over)
+    monkeypatch.setattr(meet._Meeting, "_over", over)
     found = run(Meeting(("lookup", "stepper"), "*", "scalar"), 2, 60)[0].covered
     assert found.wrong and not any("paper" in line for line in found.wrong)
 
