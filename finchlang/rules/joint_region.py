@@ -54,14 +54,14 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
-        """The choices made at each coordinate, or once where all are of runs, if some are of tensors that
-        loops within go over."""
+        """The choices made at each coordinate, or once if all are of runs, where some are of tensors that
+        loops within go over. What is moved in together is told apart within, by what parts it."""
         own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
             return None
         return self._moved_in(
-            own, lambda c: _as_run(c) if _is_of_runs(c) else _as_lookup(c)
+            own, _as_run if all(map(_is_of_runs, own)) else _as_lookup
         ), self.state
 
     def _arms(
