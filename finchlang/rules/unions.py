@@ -69,7 +69,7 @@ def _is_free(term: Node) -> bool:
     region = bounded(term)
     if not isinstance(term, Loop) or region is None or region[0] is not region[1]:
         return False
-    return not unfurlable(term) and not any(_is_over(x, term) for x in find_looplets(term))
+    return not any(term.index in access.indices for access in accesses_in(term.body))
 
 
 def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
