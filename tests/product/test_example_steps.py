@@ -115,16 +115,6 @@ def test_bellman_ford_looks_at_the_edges_of_the_frontier() -> None:
     assert taken[0] == taken[1]
 
 
-def test_sizes_found_equal_in_turn_are_one() -> None:
-    """Those of rows, and later those of columns: the columns of A are then walked to their ends, which
-    need not be looked for."""
-    n = 9
-    A = tensor(np.full((n, n), 1.0), "Dense(SparseList(Element(Inf)))")
-    given = np.ones(n), np.ones(n), tensor(np.ones(n, bool), LISTS), Tensor(LISTS, n)
-    [steps], _ = counted("bellman_ford", "relax", A, *given)
-    assert steps["count"] > n and not steps["search"]
-
-
 def test_to_pull_is_to_stop_at_the_first_neighbour() -> None:
     """Each vertex but the first is a neighbour of all; the frontier is vertex 1."""
     n = 20
