@@ -11,7 +11,8 @@ from finchlang.types import Type
 
 
 class _Guarded:
-    """Reads memory only where `condition` holds; elsewhere what is read is zero."""
+    """Reads memory only where `condition` holds; elsewhere what is read is zero, and a search finds
+    nothing: what follows from such zeros, as the end of a part of a fiber, need not be in bounds."""
 
     def __init__(self, host: Host, condition: Expr):
         self._host, self._condition = host, condition
@@ -36,6 +37,14 @@ class _Guarded:
 
         host.branch(self._condition, read)
         return host.get(cell, lower, upper)
+
+    def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Expr:
+        host = self._host
+        cell = host.cell(stop, name)
+        host.branch(
+            self._condition, lambda: host.set(cell, host.search(buffer, start, stop, key, name))
+        )
+        return host.get(cell)
 
 
 def guarded(host: Host, condition: Expr) -> Any:
