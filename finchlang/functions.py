@@ -127,10 +127,11 @@ class _Hasty(ExecutingHost):
 
 class _Body:
     """One run of a body over a host. A name has a cell if it is given something anew, or not at the
-    outermost level; `known` are the names that have a value here. `mark` holds how the last
-    statement ended where that is asked for.
+    outermost level. `mark` holds how the last statement ended where that is asked for.
 
-    `is_first` finds the types of names, which then are given to `names`.
+    `is_first` finds the types of names, which then are given to `names`, and whether they have a value
+    where they are used: `known` are those that have. It stages all ways through the body, one after the
+    other; a host that performs may come to an arm or a loop's body after what follows it, or never.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class _Body:
         return result
 
     def value(self, name: str, span: Span | None) -> Expr:
-        if name not in self.known:
+        if self.is_first and name not in self.known:
             message = f"`{name}` may have no value here"
             hint = f"give `{name}` a value on every way that leads here"
             raise FinchError("type", message, span, hint)
@@ -262,7 +263,8 @@ class _Body:
                 self.give_back(self.expression(value), value)
                 self.leave(RETURN)
             case Break():
-                self.broken[-1].append(set(self.known))
+                if self.is_first:
+                    self.broken[-1].append(set(self.known))
                 self.leave(BREAK)
             case Continue():
                 self.leave(CONTINUE)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from late import LateHost
 
 from finchlang.host.execute import ExecutingHost, run_code
 from finchlang.host.fold import const
@@ -181,21 +182,26 @@ def run_both(
     element: str = "Dense(Element(0.0))",
 ) -> Outcome:
     """Interpret the kernel, applying rules anew in each round of a loop, remembering, and with the steps of
-    loops one by one; and stage it and evaluate the residual. All must end alike: the same results, the
-    same memory, the same error, and (congruence) but for the third the same host steps."""
+    loops one by one; and stage it, arms in their order or late, and evaluate the residual. All must end
+    alike: the same results, the same memory, the same error, and (congruence) but for the third the same
+    host steps."""
     named: dict[str, TensorLike] = {t.name: t for t in tensors}
     setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
     first = setup.execute(setup.run)
 
-    def staged_run(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
-        recorder = ResidualHost()
-        setup.run(recorder, bounds)
+    def staged_run(
+        host: ExecutingHost, bounds: dict[str, Bound], kind: type[ResidualHost] = ResidualHost
+    ) -> None:
+        setup.run(recorder := kind(), bounds)
         run_code(recorder.code(), host)
 
     def one_by_one(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
         setup.run(host, bounds, OneByOne(lambda applied: None, host.evaluate))
 
-    alike = setup.execute(staged_run), setup.execute(setup.run, RememberingHost)
+    alike = [
+        *(setup.execute(partial(staged_run, kind=kind)) for kind in (ResidualHost, LateHost)),
+        setup.execute(setup.run, RememberingHost),
+    ]
     assert first.error or all(first.steps == other.steps for other in alike)
     for other in (*alike, setup.execute(one_by_one)):
         for name, result in first.results.items():

@@ -1,10 +1,14 @@
-"""The checker accepts what staging makes and says what is wrong with the rest; the listing."""
+"""The checker accepts what staging makes and says what is wrong with the rest; the listing, also of
+arms derived late."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import host_programs as programs
 import pytest
 from hosts import Program, Sample
+from late import LateHost
 
 from finchlang.host import ir
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, cast, const, op
@@ -12,8 +16,12 @@ from finchlang.host.ir import OPS, Buffer, Cell, Code, Op, Residual, Var
 from finchlang.host.print import text
 from finchlang.host.verify import check
 from finchlang.native import library
-from finchlang.source import Bug
+from finchlang.session import KernelEvent, Observer
+from finchlang.source import Bug, FinchError
+from finchlang.testing.compare import Way
+from finchlang.testing.scripts import generate
 from finchlang.types import TYPES, Bool, Float64, Int32, Int64, Type
+from tests.programs.program import PROGRAMS
 
 SPMV, UNION, GATHER = (
     Program(*made).residual
@@ -189,3 +197,33 @@ def test_the_listing_tells_programs_apart() -> None:
             let = ir.Let(r, Op(name, (a, b)[: OPS[name]], kind))
             listings.append(text(Residual("r", (), (a, b), (), code(let))))
     assert len(set(listings)) == len(listings)
+
+
+class StagedLate(Observer):
+    """Has each kernel staged with its arms in their order, and late."""
+
+    def __init__(self) -> None:
+        self.staged: list[tuple[str, str]] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        def listed(host: LateHost) -> str:
+            event.compiled.run_rules(host, None)
+            check(residual := event.compiled.recorded(host))
+            return text(residual)
+
+        self.staged.append((listed(LateHost(False)), listed(LateHost())))
+
+
+LEAVING = ("function_leaves_loops", "function_reached_late")
+
+
+def test_what_arms_do_does_not_depend_on_when_they_are_derived() -> None:
+    staged: list[tuple[str, str]] = []
+    for script in [*(p.text for p in PROGRAMS if p.name in LEAVING), *map(generate, range(12))]:
+        observer = StagedLate()
+        with suppress(FinchError):  # some end so
+            Way("interpret").session((), observer).run(script)
+        staged += observer.staged
+    assert len(staged) > 12
+    for in_order, late in staged:
+        assert late == in_order
