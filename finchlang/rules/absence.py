@@ -84,18 +84,32 @@ def _joined(is_and: bool, parts: Iterable[Where]) -> Where:
             flat.update(dict.fromkeys(part.parts))
         else:
             flat[part] = None
-    kept = [p for p in flat if not any(q != p and _inside(p) >= _inside(q) for q in flat)]
-    kept.sort(key=_place)
+    kept = sorted(_needed(flat), key=_place)
     return kept[0] if len(kept) == 1 else _made(is_and, tuple(kept))
+
+
+def _needed(flat: dict[Where, None]) -> list[Where]:
+    """The parts of a formula that none of the others, which has some of their parts, makes superfluous."""
+    formulas = [p for p in flat if isinstance(p, Formula)]
+    if not formulas:
+        return list(flat)
+    by_first: dict[Where | None, list[Formula]] = {}
+    for q in formulas:
+        by_first.setdefault(q.parts[0] if q.parts else None, []).append(q)
+    if None in by_first:
+        return [*by_first[None]]
+
+    def is_needed(p: Formula) -> bool:
+        parts = set(p.parts)
+        others = (q for part in by_first.keys() & parts for q in by_first[part] if q is not p)
+        return flat.keys().isdisjoint(parts) and not any(parts.issuperset(q.parts) for q in others)
+
+    return [p for p in flat if isinstance(p, int) or is_needed(p)]
 
 
 def _place(part: Where) -> tuple[int, int]:
     """Parts are in order of their first operands."""
     return (part, 0) if isinstance(part, int) else (min(part.operands, default=-1), part.number)
-
-
-def _inside(part: Where) -> frozenset[Where]:
-    return frozenset(part.parts) if isinstance(part, Formula) else frozenset((part,))
 
 
 def variables(where: Where) -> list[int]:

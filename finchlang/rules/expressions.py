@@ -275,26 +275,37 @@ def is_ready(node: Node) -> bool:
 # --------------------------------------------------------------------------------------- rules
 
 
-@rule("Access")
+@rule("Access", steps=("Access",))
 def access(machine: Machine, term: Node, state: State) -> Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ read, ⟨⟨unwrap(tns', read), t⟩⟩ → tns''  ⟹
     ⟨E[access(tns)], s⟩ → ⟨E[tns''], s⟩
 
     E goes to what a statement evaluates before anything else. A repeated read of the same element
-    is one read."""
-    heads = _heads(term)
-    for head in heads:
-        for found in _readable(head, state):
-            fiber = resolve(found.tensor, state)
-            assert isinstance(fiber, Fiber)
-            expect_mode(found.tensor, fiber, READ, term)
-            value = fiber.level.read(state.host, fiber)
+    is one read. All are read at once, up to a literal, with which Simplify may need no other."""
+    values: dict[Node, Node] = {}
+    for found in (found for head in _heads(term) for found in _readable(head, state)):
+        if found in values:
+            continue
+        fiber = resolve(found.tensor, state)
+        assert isinstance(fiber, Fiber)
+        expect_mode(found.tensor, fiber, READ, term)
+        values[found] = fiber.level.read(state.host, fiber)
+        if isinstance(values[found], Literal):
+            break
+    if not values:
+        return None
 
-            def read(node: Node, found: Access = found, value: Node = value) -> Node:
-                return value if node == found else node
+    def after(count: int) -> Node:
+        known = dict(list(values.items())[:count])
 
-            return _map_heads(lambda head, read=read: rewrite_bottom_up(read, head), term), state
-    return None
+        def read(node: Node) -> Node:
+            return known.get(node, node) if type(node) is Access else node
+
+        return _map_heads(partial(rewrite_bottom_up, read), term) if known else term
+
+    for k in range(len(values)):
+        machine.tell("Access", lambda k=k: (after(k), after(k + 1)))  # type: ignore[misc]
+    return after(len(values)), state
 
 
 def _heads(term: Node) -> list[Node]:

@@ -9,7 +9,7 @@ from finchlang.host.fold import TRUE, op
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import Choice, Lookup, Run, Switch
+from finchlang.looplets import AcceptRun, Choice, Lookup, Run, Switch
 from finchlang.rules.cases import Cases, Outcome, choice, disjunction
 from finchlang.rules.context import accesses_in, is_at, put
 from finchlang.rules.engine import Step
@@ -54,15 +54,16 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
-        """The choices made at each coordinate, or once if all are of runs, where some are of tensors that
-        loops within go over. What is moved in together is told apart within, by what parts it."""
+        """The choices made once if all the loop goes over is accepted whole, else at each coordinate, where
+        some are of tensors that loops within go over. These are told apart within, by what parts them."""
         own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
             return None
-        return self._moved_in(
-            own, _as_run if all(map(_is_of_runs, own)) else _as_lookup
-        ), self.state
+        here = {a.tensor for a in accesses_in(self.term) if is_at(a, self.term.index)}
+        rest = here.difference(own)
+        is_whole = all(map(_is_of_runs, own)) and all(isinstance(x, (Run, AcceptRun)) for x in rest)
+        return self._moved_in(own, _as_run if is_whole else _as_lookup), self.state
 
     def _arms(
         self, best: Node, choices: list[Choice], when: Expr, outcome: Outcome

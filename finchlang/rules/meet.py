@@ -367,7 +367,7 @@ class _Meeting:
         """What is left when one operand has no entry any more, and where that does nothing; None unless
         these are products, and no two of them have code in common."""
         rests: dict[Where, Loop] = {}
-        for k in leaders:
+        for k in () if is_product(self.absent) else leaders:
             rest = given(self.absent, [k])
             if rest == ALWAYS:
                 continue

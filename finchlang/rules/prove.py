@@ -50,6 +50,12 @@ def _at_most(
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
     largest, above = _facts(a, "max", "min")
     smallest, below = _facts(b, "min", "max")
+    for other, more in above:
+        if other is b and slack >= more:
+            return True
+    for other, more in below:
+        if other is a and slack + more >= 0:
+            return True
     if largest:
         for other, more in largest:
             if not _at_most(other, b, slack - more, depth, failed):
@@ -160,7 +166,17 @@ def _sums(exprs: tuple[Expr, ...]) -> Sums:
 
 
 def _operands(expr: Expr | None, name: str) -> tuple[Expr, ...]:
-    return expr.args if isinstance(expr, Op) and expr.name == name else ()
+    """The operands of a minimum or maximum, of however many, in their order."""
+    if not (isinstance(expr, Op) and expr.name == name):
+        return ()
+    found, stack = list[Expr](), [*reversed(expr.args)]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Op) and top.name == name:
+            stack += reversed(top.args)
+        else:
+            found.append(top)
+    return tuple(found)
 
 
 def less_than(a: Expr, b: Expr) -> bool:

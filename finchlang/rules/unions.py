@@ -65,7 +65,8 @@ def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice
 
 
 def _is_free(term: Node) -> bool:
-    """Whether a term is a loop over one coordinate at which nothing is left to be looked at."""
+    """Whether a term is a loop over one coordinate at which nothing is left to be looked at, now or after
+    what another index has first."""
     region = bounded(term)
     if not isinstance(term, Loop) or region is None or region[0] is not region[1]:
         return False

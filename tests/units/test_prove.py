@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from hypothesis import given, settings
@@ -125,3 +126,11 @@ def test_differences_meet_themselves_again() -> None:
     assert add(sub(const(1), n), const(-3)) is sub(const(-2), n)
     assert sub(add(n, m), sub(add(n, m), n)) is n
     assert add(sub(const(2), n), m) is add(sub(m, n), const(2))
+
+
+def test_of_many_operands() -> None:
+    """A minimum or maximum of however many is none of the things that a search gives up on."""
+    many: list[Expr] = [Var(f"v{k}", Int64) for k in range(100)]
+    least, most = reduce(minimum, many), reduce(maximum, many)
+    assert all(at_most(least, v) and at_most(v, most) for v in many)
+    assert not any(at_most(v, least) or at_most(most, v) for v in many)
