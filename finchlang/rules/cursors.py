@@ -197,6 +197,13 @@ def listed(nest: Looplet) -> Listed | None:
     return None if known is None else Listed(nest, found, known, known.stop)
 
 
+def begins_at(nest: Looplet, start: Expr) -> bool:
+    """Whether a nest is known to have something at the coordinate `start`: a first phase may begin later,
+    and cuts the loop then."""
+    first = plain(nest).phases[0].start if isinstance(nest, Sequence) else None
+    return first is None or at_most(first, start)
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A sequence with one phase between runs of one literal: a run, a lookup, or a spike."""

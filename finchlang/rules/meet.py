@@ -36,7 +36,16 @@ from finchlang.rules.absence import (
 )
 from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, accesses_in, bounded, find_looplets, put, put_in
-from finchlang.rules.cursors import Cursor, Listed, is_mask, listed, plain, runs_of, stretch
+from finchlang.rules.cursors import (
+    Cursor,
+    Listed,
+    begins_at,
+    is_mask,
+    listed,
+    plain,
+    runs_of,
+    stretch,
+)
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import Asked, asked_after, count
 from finchlang.rules.pieces import Pieces, is_divided, leaves_nothing
@@ -80,7 +89,7 @@ def meet(machine: Machine, term: Node, state: State) -> Step | None:
     written = {id(n.target.tensor) for n in walk(term.body) if isinstance(n, Assign)}
     if not nests or not all(isinstance(x, (Steps, Sequence)) for x in nests):
         return None
-    if not written.isdisjoint(map(id, nests)):
+    if not written.isdisjoint(map(id, nests)) or not all(begins_at(x, region[0]) for x in nests):
         return None
     return _Meeting(machine, term, state, nests).step()
 
