@@ -151,12 +151,13 @@ class _Meeting:
         located = self._located(alone)
         if located is not None:
             return self._rest(located)
+        leaping = [*self.nests, *(c.steps for c in self.lists if c is not None)]
+        if len({isinstance(x, Blocks) for x in leaping if isinstance(x, Jumper)}) > 1:
+            return None  # a jumper that goes farther than a block leads
         blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, Blocks)]
-        if blocks and all(isinstance(x, Blocks) for x in self.nests if isinstance(x, Jumper)):
+        if blocks:
             blocks = [k for k in blocks if k in alone and self.lists[k]]
             return self._counted(blocks[0]) if blocks else None
-        if blocks:
-            return None
         others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
         if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
             return None
