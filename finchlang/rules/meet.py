@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 from finchlang.host.fold import add, compare, sub
@@ -48,7 +47,7 @@ from finchlang.rules.cursors import (
 )
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import Asked, asked_after, count
-from finchlang.rules.pieces import Pieces, is_divided, leaves_nothing
+from finchlang.rules.pieces import Pieces, are_divided, leaves_nothing
 from finchlang.rules.prove import at_most, greater, lesser
 from finchlang.rules.regions import divided
 from finchlang.rules.simplify import counts_once, is_nothing, simplify
@@ -169,7 +168,7 @@ class _Meeting:
         are_distinct = all(c is None or c.known.are_distinct for c in self.lists)
         if (
             not are_distinct
-            or not self._is_divided()
+            or not are_divided(self.nests)
             or triggers(self.machine, self.term, self.state)
         ):
             return None
@@ -187,20 +186,6 @@ class _Meeting:
         left = [x for fill in fills for x in find_looplets(simplify(E.payload(fill)))]
         nests = [x for x in left if id(x) in self.number]
         return len(nests) == len(set(nests))
-
-    def _is_divided(self) -> bool:
-        """Whether the base rules would take the loop apart into more than it is worth: into what the nests
-        have together, phase by phase, where it is not known which of them ends first."""
-        found = [x for x in self.nests if is_divided(x)]
-        if all(map(is_mask, found)):
-            return False
-        phases = [p.stop for x in found if isinstance(x, Sequence) for p in x.phases[:-1]]
-        stops = [stop for stop in phases if stop is not None]
-        is_ordered = all(isinstance(x, Sequence) for x in found) and all(
-            at_most(a, b) or at_most(b, a) for a, b in combinations(stops, 2)
-        )
-        is_begun = any(x.phases[0].start for x in found if isinstance(x, Sequence))
-        return bool(found) and not is_ordered and not is_begun
 
     def _rest(self, left: Node) -> Step:
         """A term that is left to do."""

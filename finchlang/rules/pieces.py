@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 from finchlang.host.fold import TRUE, compare, op, sub
@@ -26,7 +27,7 @@ from finchlang.looplets import (
     set_end,
 )
 from finchlang.rules.cases import disjunction
-from finchlang.rules.cursors import Cursor, Seen, plain
+from finchlang.rules.cursors import Cursor, Seen, is_mask, plain
 from finchlang.rules.prove import at_most, lesser
 from finchlang.syntax import Literal, Node
 from finchlang.walk import remembered
@@ -38,6 +39,21 @@ def is_divided(nest: Node) -> bool:
     if not isinstance(nest, Steps):
         return isinstance(nest, Sequence) and len(nest.phases) > 1
     return not isinstance(_preview(nest.body), (Run, Spike))
+
+
+def are_divided(nests: list[Looplet]) -> bool:
+    """Whether the base rules would take the loop apart into more than it is worth: into what the nests
+    have together, phase by phase, where it is not known which of them ends first."""
+    found = [x for x in nests if is_divided(x)]
+    if all(map(is_mask, found)):
+        return False
+    phases = [p.stop for x in found if isinstance(x, Sequence) for p in x.phases[:-1]]
+    stops = [stop for stop in phases if stop is not None]
+    is_ordered = all(isinstance(x, Sequence) for x in found) and all(
+        at_most(a, b) or at_most(b, a) for a, b in combinations(stops, 2)
+    )
+    is_begun = any(x.phases[0].start for x in found if isinstance(x, Sequence))
+    return bool(found) and not is_ordered and not is_begun
 
 
 def _preview(make: Callable[[Host], Node]) -> Node:
