@@ -234,7 +234,10 @@ def data(names: dict[str, Any], seed: int, size: int) -> dict[str, Any]:
 
 
 #: which of them are written, or asked for their sizes, as the denotation of a form between takes them not
-APART = ("C[i + 1, j + 1] = 1.0", "for i=2:3; C[i] = 1.0", "size(hcat(")
+APART = (
+    *("C[i + 1, j + 1] = 1.0", "for i=2:3; C[i] = 1.0", "size(hcat("),
+    *("y[i + 2] = i", "y[i - 1] = v[i]", "C[i + 1, j] = A[i, j + 1]"),
+)
 KERNELS = [
     (text, names, 4 if group == "shapes" else 3)
     for group, (names, texts) in GROUPS.items()
