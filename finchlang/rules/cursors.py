@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -80,34 +81,34 @@ class Seen:
         return Choice(((here, whole),), Run(self.fill), is_stored)
 
 
-class Cursor:
+class Cursor(ABC):
     """A nest of which is known what it has, and what stands between: `fill`, if that is one literal."""
 
     nest: Looplet
     fill: Node | None
     are_points = False
 
+    @abstractmethod
     def stands_at(self, start: Expr) -> bool:
         """Whether a region that begins at `start` needs no seek."""
-        raise NotImplementedError
 
     def ends_within(self, stop: Expr) -> bool:
         """Whether all it has is known to end up to a coordinate."""
         return False
 
+    @abstractmethod
     def seek(self, host: Host, i: Expr) -> None:
         """Move on to the first that ends at i or later."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_left(self, host: Host) -> Expr:
         """Whether it has something."""
-        raise NotImplementedError
 
+    @abstractmethod
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
         """What it has, as far as it is not before `at`; unless `beyond` is None that need not be there,
         and then begins and ends there, which is behind the loop. It is looked at up to where it begins
         or ends, or up to a point, if it `is_uncut`."""
-        raise NotImplementedError
 
     def sought(self, host: Host, i: Expr, beyond: Expr, is_uncut: bool) -> Seen:
         """The first that ends at i or later."""

@@ -48,7 +48,7 @@ from finchlang.rules.cursors import (
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.leaving import Asked, asked_after, count
 from finchlang.rules.pieces import Pieces, are_divided, leaves_nothing
-from finchlang.rules.prove import at_most, greater, lesser
+from finchlang.rules.prove import greater, lesser
 from finchlang.rules.regions import divided
 from finchlang.rules.simplify import counts_once, is_nothing, simplify
 from finchlang.rules.turns import Turn
@@ -250,11 +250,11 @@ class _Meeting:
         """The loop over the entries of one cursor, between which nothing is to be done but `update`."""
         leader = self._list(k)
         self.cursors = [self._cursor(n) for n in range(len(self.nests))]
-        known, steps, host = leader.known, leader.steps, self.host
+        known, host = leader.known, self.host
         first, end = known.start, None
-        if not at_most(self.start, steps.first):
+        if not leader.stands_at(self.start):
             first = known.locate(host, known.here(host), self.start)
-        if steps.last is None or not at_most(steps.last, self.stop):
+        if not leader.ends_within(self.stop):
             end = known.locate(host, first, add(self.stop, 1))
         last = sub(end or known.stop, 1)
         if update != EMPTY:
@@ -289,7 +289,7 @@ class _Meeting:
             if leader.known.are_points:
                 self._at_point(term, leader, start, make(self.host))
                 return
-            if not at_most(self.start, leader.steps.first):
+            if not leader.stands_at(self.start):
                 start = greater(start, self.start)
             stop = stop if is_whole else lesser(stop, self.stop)
             inside = Context(term, (leader.nest,)).over(start, stop)[make(self.host)]
