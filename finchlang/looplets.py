@@ -41,12 +41,10 @@ class Looplet(Node):
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup(Looplet):
     """A randomly accessible region: `body(host, i)` is the payload at coordinate i, which may be
-    `missing` if so is said. `in_a_row` says that payloads are the fibers of a level, each at the
-    position after that of the one before."""
+    `missing` if so is said."""
 
     body: Callable[[Host, Expr], Node]
     may_miss: bool = False
-    in_a_row: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,9 +233,8 @@ def rebuild(
         return None if coordinate is None else up(coordinate)
 
     match looplet:
-        case Lookup(at, may_miss, in_a_row):
-            in_a_row = in_a_row and _only_adds(up)
-            return Lookup(lambda host, i: payload(at(host, down(i))), may_miss, in_a_row)
+        case Lookup(at, may_miss):
+            return Lookup(lambda host, i: payload(at(host, down(i))), may_miss)
         case Run(body):
             return Run(payload(body))
         case Spike(body, tail, last):
@@ -297,12 +294,8 @@ def _stored(known: Stored, inside: Any, payload: Any, up: Any, down: Any) -> Sto
 
 def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:
     """Coordinates that are stored after `up`, if that only adds a number to each."""
-    return (idx, up(delta)) if _only_adds(up) else None
-
-
-def _only_adds(up: Callable[[Expr], Expr]) -> bool:
     i = Var("i", Int64)
-    return up is _same or up(i) is add(i, up(ZERO))
+    return (idx, up(delta)) if up is _same or up(i) is add(i, up(ZERO)) else None
 
 
 def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:

@@ -45,7 +45,6 @@ from finchlang.syntax import (
     Variable,
 )
 from finchlang.syntax import Node as Term
-from finchlang.tensors.compare import Frozen
 from finchlang.tensors.level import READ, UPDATE, Fiber
 from finchlang.types import Float64, can_store
 from finchlang.walk import substitute
@@ -193,7 +192,7 @@ def declare(machine: Machine, term: Term, state: State) -> Step | None:
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
     if source is not None:
-        level.take(host, store, dims, ZERO, Frozen(source.store, ZERO, ONE))
+        level.take(host, store, dims, source.store, ONE)
     elif is_refill(term, fiber):
         level.refill(host, store, dims, ONE, _init(term, fiber, state))
     new = replace(fiber, dims=dims, mode=UPDATE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from finchlang.rules import (
     breaks,
-    copies,
     expressions,
     loops,
     meet,
@@ -44,7 +43,6 @@ RULES: tuple[Rule, ...] = (
     loops.choice,
     loops.accept_run,
     loops.unfurl,
-    copies.copy_fibers,
     loops.loop,
     expressions.access,
     statements.block,

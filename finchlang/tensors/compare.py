@@ -1,11 +1,9 @@
 """Comparing, moving and copying the frozen fibers of a level: what RunList and its like need to merge
-equal neighbours when they are frozen (Finch'25 Table 4), and the rules that copy whole fibers."""
+equal neighbours when they are frozen (Finch'25 Table 4), and what copies whole tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
@@ -88,20 +86,11 @@ def move_range(
     return start, stop, to
 
 
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """The frozen fibers at positions first..first + count - 1 of `store`, the storage of a level."""
-
-    store: Any
-    first: Expr
-    count: Expr
-
-
-def copy_array(host: Host, to: Buffer, at: Expr, source: Buffer, first: Expr, count: Expr) -> None:
-    """to[at + k] = source[first + k] for k below `count`."""
+def copy_array(host: Host, to: Buffer, at: Expr, source: Buffer, count: Expr) -> None:
+    """to[at + k] = source[k] for k below `count`."""
 
     def entry(k: Expr) -> None:
         place = host.let(add(at, k), "to")
-        host.store(to, place, host.load(source, host.let(add(first, k), "from"), "v"))
+        host.store(to, place, host.load(source, k, "v"))
 
     host.count(ZERO, sub(count, 1), entry, "k")

@@ -13,7 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.looplets import Lookup
 from finchlang.source import FinchError
 from finchlang.syntax import Node
-from finchlang.tensors.compare import Frozen, each_equal
+from finchlang.tensors.compare import each_equal
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.tensors.pattern import Pattern
 from finchlang.tensors.positioned import Positioned
@@ -59,11 +59,9 @@ class Dense(Positioned):
     def takes(self, other: Level) -> bool:
         return isinstance(other, Dense) and self.lvl.takes(other.lvl)
 
-    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
-        size = dims[-1]
-        count = host.let(mul(source.count, size), "count")
-        inner = Frozen(source.store.child, mul(source.first, size), count)
-        self.lvl.take(host, store.child, dims[:-1], mul(at, size), inner)
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        below = host.let(mul(count, dims[-1]), "count")
+        self.lvl.take(host, store.child, dims[:-1], source.child, below)
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         size = dims[-1]
@@ -92,7 +90,7 @@ class Dense(Positioned):
         def body(host: Host, i: Expr) -> Node:
             return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
 
-        return Lookup(body, in_a_row=True)
+        return Lookup(body)
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int

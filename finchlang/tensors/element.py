@@ -14,7 +14,7 @@ from finchlang.host.ir import Expr
 from finchlang.source import FinchError
 from finchlang.syntax import Literal, Node, Value
 from finchlang.tensors.aligned import full_aligned
-from finchlang.tensors.compare import Frozen, copy_array, same_value
+from finchlang.tensors.compare import copy_array, same_value
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import (
     TYPES,
@@ -129,9 +129,9 @@ class Element(Valued):
     def takes(self, other: Level) -> bool:
         return self == other
 
-    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
-        host.grow(store.val, add(at, source.count))
-        copy_array(host, store.val, at, source.store.val, source.first, source.count)
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        host.grow(store.val, count)
+        copy_array(host, store.val, ZERO, source.val, count)
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))

@@ -146,7 +146,7 @@ class Interleaved(SparseCOO):
                 host.grow(array, entries)
             self._each(host, store, b, put)
             for array, source in zip(stored, stage, strict=True):
-                copy_array(host, array, start, source, ZERO, entries)
+                copy_array(host, array, start, source, entries)
 
         host.count(ZERO, sub(host.get(store.buckets), 1), bucket, "b")
         host.set(store.stored, host.get(total))

@@ -22,7 +22,6 @@ from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.looplets import Run
 from finchlang.source import Bug, Span
 from finchlang.syntax import Literal, Node
-from finchlang.tensors.compare import Frozen
 from finchlang.text.print import pretty
 from finchlang.types import Int64, Type
 
@@ -203,14 +202,14 @@ class Level:
         """Set the value of a leaf, and the dirty bit."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    # --------------------------- copying fibers of another tensor (the derived rules Copy, CopyFibers)
+    # -------------------------------------- copies of whole tensors (finchlang/normalize/copies.py)
 
     def takes(self, other: Level) -> bool:
-        """Whether `take` can be given fibers of the format `other`: the arrays mean the same."""
+        """Whether `take` can be given the storage of a tensor of the format `other`."""
         return False
 
-    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
-        """Make the fibers from `at` on, one for each of `source`; those that are there are empty."""
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        """Make all `count` fibers, which are empty, those of `source`, which are frozen."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)

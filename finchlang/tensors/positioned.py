@@ -10,7 +10,7 @@ from finchlang.host.fold import ONE, ZERO, add, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.source import Bug
-from finchlang.tensors.compare import Frozen, copy_array, move_range
+from finchlang.tensors.compare import copy_array, move_range
 from finchlang.tensors.level import Dims, Fiber, Level, Storage
 from finchlang.types import Int64
 
@@ -76,32 +76,25 @@ class Pointed(Positioned):
         is_alike = isinstance(other, Pointed) and self.modes == other.modes
         return is_alike and self.child.takes(other.child)
 
-    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
         """ptr[p + 1] counts the entries of fiber p until they are frozen."""
-        other, first = source.store, source.first
-        assert isinstance(other.level, Pointed)
-
-        def pointer(p: Expr, name: str = "at") -> Expr:
-            return host.load(other.ptr, add(first, p), name, Int64, lower=ZERO)
-
-        begin = ZERO if first is ZERO else pointer(ZERO, "begin")
-        count = host.let(sub(pointer(source.count, "stored"), begin), "stored", lower=ZERO)
+        assert isinstance(source.level, Pointed)
 
         def tally(p: Expr) -> None:
-            before, behind = (pointer(q) for q in (sub(p, 1), p))
-            host.store(store.ptr, host.let(add(at, p), "to"), sub(behind, before))
+            before, behind = (
+                host.load(source.ptr, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p)
+            )
+            host.store(store.ptr, p, sub(behind, before))
 
-        host.grow(store.ptr, host.let(add(add(at, source.count), 1), "end"))
-        host.count(ONE, source.count, tally, "p")
-        to = ZERO if at is ZERO else host.get(store.stored, lower=ZERO)
-        stored = host.let(add(to, count), "stored", lower=ZERO)
-        arrays = self.coordinate_buffers(store), other.level.coordinate_buffers(other)
+        stored = host.load(source.ptr, count, "stored", Int64, lower=ZERO)
+        host.grow(store.ptr, host.let(add(count, 1), "end"))
+        host.count(ONE, count, tally, "p")
+        arrays = self.coordinate_buffers(store), source.level.coordinate_buffers(source)
         for array, content in zip(*arrays, strict=True):
             host.grow(array, stored)
-            copy_array(host, array, to, content, begin, count)
+            copy_array(host, array, ZERO, content, stored)
         host.set(store.stored, stored)
-        below = dims[: len(dims) - self.modes]
-        self.child.take(host, store.child, below, to, Frozen(other.child, begin, count))
+        self.child.take(host, store.child, dims[: len(dims) - self.modes], source.child, stored)
 
     def fiber_at(self, host: Host, at: _At, q: Expr) -> Expr:
         if at.count == ONE:

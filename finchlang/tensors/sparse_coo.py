@@ -10,7 +10,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.looplets import Thunk
 from finchlang.syntax import Node
-from finchlang.tensors.compare import Frozen, copy_array
+from finchlang.tensors.compare import copy_array
 from finchlang.tensors.coordinates import Coordinates
 from finchlang.tensors.counted import Counted, count_written
 from finchlang.tensors.dense import Dense
@@ -55,43 +55,37 @@ class SparseCOO(Coordinates, Counted, Pointed):
             and self.lvl.takes(other.lvl.child)
         )
 
-    def take(self, host: Host, store: Storage, dims: Dims, at: Expr, source: Frozen) -> None:
-        if not isinstance(source.store.level, Dense):
-            super().take(host, store, dims, at, source)
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        if not isinstance(source.level, Dense):
+            super().take(host, store, dims, source, count)
             return
-        size, other, count = dims[-1], source.store.child, source.count
+        size, other = dims[-1], source.child
         assert isinstance(other.level, Pointed)
 
         def pointer(fiber: Expr) -> Expr:
             return host.load(other.ptr, fiber, "at", Int64, lower=ZERO)
 
-        before = host.let(mul(source.first, size), "before", lower=ZERO)
-        begin = ZERO if source.first is ZERO else pointer(before)
-        new = host.let(sub(pointer(add(before, mul(count, size))), begin), "new", lower=ZERO)
-        to = ZERO if at is ZERO else host.get(store.stored, lower=ZERO)
-        stored = host.let(add(to, new), "stored", lower=ZERO)
+        stored = host.let(pointer(mul(count, size)), "stored", lower=ZERO)
         *inner, outer = self.buffers(store)
         for array in (*inner, outer):
             host.grow(array, stored)
         for array, content in zip(inner, other.level.coordinate_buffers(other), strict=True):
-            copy_array(host, array, to, content, begin, new)
+            copy_array(host, array, ZERO, content, stored)
 
         def fiber(p: Expr) -> None:
-            first = host.let(add(before, mul(p, size)), "first", lower=ZERO)
-            length = sub(pointer(add(first, size)), pointer(first))
-            host.store(store.ptr, add(add(at, p), 1), length)
+            first = host.let(mul(p, size), "first", lower=ZERO)
+            host.store(store.ptr, add(p, 1), sub(pointer(add(first, size)), pointer(first)))
 
             def column(i: Expr) -> None:
                 q = host.let(add(first, i), "q", lower=ZERO)
-                start, stop = (add(to, sub(pointer(x), begin)) for x in (q, add(q, 1)))
-                host.fill(outer, start, stop, cast(i, outer.type))
+                host.fill(outer, pointer(q), pointer(add(q, 1)), cast(i, outer.type))
 
             host.count(ZERO, sub(size, 1), column, "i")
 
-        host.grow(store.ptr, host.let(add(add(at, source.count), 1), "end"))
+        host.grow(store.ptr, host.let(add(count, 1), "end"))
         host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, stored)
-        self.lvl.take(host, store.child, self.below(dims), to, Frozen(other.child, begin, new))
+        self.lvl.take(host, store.child, self.below(dims), other.child, stored)
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         accumulate(host, store.ptr, count)  # positions are not of the index type
