@@ -101,7 +101,7 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
             cover.run(generate(seed), ways(options, seed)[-1].rules)
         if is_apart(seed, options):
             engine, is_variants = ("native", "interpret")[seed % 2], options.metamorphic
-            made = differences(generate(seed), seed, engine) if is_variants else ""
+            made = differences(generate(seed, True), seed, engine) if is_variants else ""
             found = made if is_variants else law_difference(seed)
             return (DIFFERS, found) if found else (RUN, "")
         comparison = compare(generate(seed), ways=ways(options, seed))

@@ -323,15 +323,17 @@ def _alternatives(text: str) -> list[str]:
     ]
 
 
-def generate(seed: int) -> str:
-    """The script that belongs to a seed."""
+def generate(seed: int, is_short: bool = False) -> str:
+    """The script that belongs to a seed; a short one has one nest or statement."""
     writer = Writer(seed)
     if writer.chance(0.25):
         writer.function()
-    lines = writer.walked(stack_of(seed))
-    for _ in range(writer.random.choices((0, 1, 2), (5, 4, 1))[0]):
+    is_nest = not is_short or seed % 3 > 0
+    lines = writer.walked(stack_of(seed)) if is_nest else []
+    more = 0 if is_short else writer.random.choices((0, 1, 2), (5, 4, 1))[0]
+    for _ in range(more):
         lines += writer.form(writer.chosen(KERNELS))
-    lines = ["@finch begin", *lines, "end"]
-    if writer.chance(0.6):
+    lines = ["@finch begin", *lines, "end"] if is_nest else []
+    if not is_nest or (not is_short and writer.chance(0.6)):
         lines += writer.form(writer.chosen(SCRIPTS))
     return "\n".join([*writer.before, *lines, ""])

@@ -120,8 +120,8 @@ def _format(rng: random.Random, order: int, leaf: ast.Node) -> str:
 
 
 def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast.Node, int]]:
-    """What is made as a tensor that takes any entries: the statement, its leaf, its order."""
-    found = {}
+    """What is first made as a tensor that takes any entries: the statement, its leaf, its order."""
+    found = dict[str, Any]()
     lets: list[Any] = [node for node in script.statements if type(node) is ast.Let]
     for node in lets:
         if type(node.value) is ast.Call and node.value.op == ast.Variable("Tensor"):
@@ -131,7 +131,7 @@ def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast
                 leaf = leaf.args[0]
             shape = getattr(as_array(values.get(node.targets[0].name)), "shape", ())
             if shape and all(n in LEVELS and LEVELS[n].takes in ("any", "runs") for n in levels):
-                found[node.targets[0].name] = node, leaf, len(shape)
+                found.setdefault(node.targets[0].name, (node, leaf, len(shape)))
     return found
 
 
@@ -196,25 +196,34 @@ VARIANTS: dict[str, Variant] = {
 
 
 def differences(text: str, seed: int = 0, engine: str = "native") -> str:
-    """What variants of a script leave otherwise than it does, or fail at; nothing if there is none.
+    """What a script leaves otherwise with all variants made of it, one of the other in an order of the
+    seed, or fails at; nothing if there is none. Where that is refused or differs each is tried alone.
     Raises FinchError as the script does."""
-    script = parse_script(text)
-    expected, said = _left(text, engine), []
-    for what, variant in VARIANTS.items():
-        made = variant(script, random.Random(seed), expected)
-        if made is None or made == script:
-            continue
-        changed = pretty(made)
+    script, rng = parse_script(text), random.Random(seed)
+    expected = _left(text, engine)
+
+    def tried(*names: str) -> tuple[bool, str]:
+        """Whether a script is refused, and what differs."""
+        changed, made = script, list[str]()
+        for name in names:
+            other = VARIANTS[name](changed, rng, expected)
+            if other is not None and other != changed:
+                changed, made = other, [*made, name]
+        shown = pretty(changed)
         try:
-            found = _left(changed, engine)
+            found = _left(shown, engine) if made else expected
         except FinchError as error:
-            if error.kind != "access order":  # which goes by loops and formats
-                said.append(f"{engine}, {what}: {error}\n{changed}")
-            continue
+            if error.kind == "access order":  # which goes by loops and formats
+                return True, ""
+            return True, f"{engine}, {', '.join(made)}: {error}\n{shown}"
         wrong = [n for n, value in expected.items() if not same(value, found[n], 1e-9)]
-        if wrong:
-            said.append(f"{engine}, {what}: {', '.join(wrong)} differs\n{text}\n{changed}")
-    return "\n".join(said)
+        said = f"{engine}, {', '.join(made)}: {', '.join(wrong)} differs\n{text}\n{shown}"
+        return False, said if wrong else ""
+
+    names = rng.sample(list(VARIANTS), len(VARIANTS))
+    is_refused, said = tried(*names)
+    alone = [tried(name)[1] for name in names if is_refused or said]
+    return "\n".join(filter(None, alone)) or said
 
 
 def _left(text: str, engine: str) -> Values:
