@@ -8,7 +8,7 @@ import hashlib
 import os
 import random
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -124,6 +124,17 @@ def _make_directory(directory: Path) -> None:
         _make_directory(directory.parent)
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
+
+
+def kept(cache: DiskCache | None, key: str, make: Callable[[], bytes]) -> bytes:
+    """What `cache`, if there is one, has under `key`, or else is made and put there."""
+    if cache is None:
+        return make()
+    content = cache.get(key)
+    if content is None:
+        content = make()
+        cache.put(key, content)
+    return content
 
 
 def default_cache() -> DiskCache | None:

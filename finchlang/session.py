@@ -9,25 +9,13 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from finchlang.denote.denotation import denote
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.interface import Host
-from finchlang.host.passes.pipeline import Pass, transform
-from finchlang.host.residual import ResidualHost
-from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.operation import Laws
-from finchlang.rules.engine import Applied, OneByOne, Rule, Tracer
 from finchlang.run.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.run.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
-from finchlang.run.kernel import (
-    CallSite,
-    Formats,
-    Kernel,
-    KernelAtSite,
-)
+from finchlang.run.kernel import CallSite, Formats, Kernel, KernelAtSite
 from finchlang.run.resolved import (
     masked,
     through_views,
@@ -35,7 +23,6 @@ from finchlang.run.resolved import (
     with_operations,
     with_views,
 )
-from finchlang.run.trials import check_laws
 from finchlang.script.bindings import check_name, check_values, from_python, without_size
 from finchlang.script.callables import FinchFunction
 from finchlang.script.check import Checker
@@ -50,6 +37,13 @@ from finchlang.syntax import Annotated, Function, KernelNode, Node, Yield
 from finchlang.tensors.level import Level
 from finchlang.text.recovery import parse_whole
 from finchlang.walk import walk
+
+if TYPE_CHECKING:
+    from finchlang.host.execute import ExecutingHost
+    from finchlang.host.interface import Host
+    from finchlang.host.passes.pipeline import Pass
+    from finchlang.host.residual import ResidualHost
+    from finchlang.rules.engine import Applied, Rule, Tracer
 
 #: the name of a script that has none
 INPUT = "<input>"
@@ -106,7 +100,7 @@ class KernelEvent:
     @property
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation, with the pass's name."""
-        return self.compiled.passes()
+        return self.compiled.staged.passes()
 
     @property
     def workspaces(self) -> dict[str, Level]:
@@ -116,24 +110,23 @@ class KernelEvent:
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
         """What the planner and each pass of normalisation decided and why, with the pass's name."""
-        return self.source.decisions + self.compiled.normalized.decisions
+        return self.source.decisions + self.compiled.staged.normalized.decisions
 
     @property
     def residual(self) -> Any:
         """The residual program."""
-        return self.compiled.residual
+        return self.compiled.staged.residual
 
     def stage(
         self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> None:
         """Run the rules, each as `noted` has it, on a recording host, telling of each step."""
-        self.compiled.run_rules(host, tracer, noted)
+        self.compiled.staged.run_rules(host, tracer, noted)
 
     def run_on(self, host: ExecutingHost, recorded: ResidualHost) -> None:
         """Run what was recorded on a host and on copies of what the kernel was compiled for the first run
         on, for the host to tell of."""
-        residual = self.compiled.recorded(recorded)
-        self.compiled.run_on(host, residual, *self._given)
+        self.compiled.run_on(host, self.compiled.staged.recorded(recorded), *self._given)
 
     def run(
         self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None
@@ -149,15 +142,15 @@ class KernelEvent:
 
     def run_changed(self, host: ExecutingHost, change: Pass) -> None:
         """Run on a host what a pass makes of the residual, on copies of the same."""
-        self.compiled.run_on(host, transform(self.residual, [change]), *self._given)
+        self.compiled.run_on(host, self.compiled.staged.changed(change), *self._given)
 
     def llvm(self) -> str:
         """The optimised LLVM IR."""
-        return llvm_text(self.compiled.residual)
+        return self.compiled.staged.llvm()
 
     def asm(self) -> str:
         """The machine's assembly."""
-        return assembly_text(self.compiled.residual)
+        return self.compiled.staged.assembly()
 
 
 class Session:
@@ -369,7 +362,7 @@ class Session:
         """Run by an engine that counts steps."""
         tracer: Tracer | None = self.observer.rule if self.observer.traces else None
         if tracer and self.observer.one_by_one:
-            tracer = OneByOne(tracer, ExecutingHost().evaluate)
+            tracer = found.kernel.staged.one_by_one(tracer)
         self.observer.started(event := KernelEvent(found.node, found.kernel))
         steps = found.run(arguments, environment, self.engine, tracer)
         self.observer.finished(event, steps)
@@ -398,6 +391,8 @@ class Session:
         environment: Environment,
     ) -> Any:
         """Run a kernel by its denotation, on dense arrays."""
+        from finchlang.denote.denotation import denote
+
         self._check_values(site, arguments, environment)
         node, bound, functions = self._meaning(site, arguments, formats, environment)
         named = dict(zip(site.variables, arguments, strict=True))
@@ -446,5 +441,8 @@ def yielded(names: tuple[str, ...], environment: Environment) -> Any:
 def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
     """A new kernel. Raises FinchError "type" if what is declared of a function it calls is wrong."""
     if not made.kernel.was_found:  # or its laws were tried when it was compiled
-        check_laws(made.kernel.normalized.program, made.kernel.normalized.formats)
+        from finchlang.run.trials import check_laws
+
+        normalized = made.kernel.staged.normalized
+        check_laws(normalized.program, normalized.formats)
     return made

@@ -11,7 +11,7 @@ from finchlang.host.residual import ResidualHost
 from finchlang.host.walk import everything
 from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import RULES
-from finchlang.run.spans import choice, sum_text
+from finchlang.run.exchange import choice, sum_text
 from finchlang.session import KernelEvent, Observer
 from finchlang.source import Note
 from finchlang.syntax import KernelNode, Variable

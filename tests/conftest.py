@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from finchlang.native.jit import compile_plainly
+from finchlang.native.compiler import compile_plainly
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.host.ir import AnySort, Buffer, Call, Fail, Grow, Residual, Search
-from finchlang.host.passes.undo_log import UndoLog
-from finchlang.host.walk import everything, written
-from finchlang.native.library import procedure_name
+from finchlang.host.noted import UndoLog
 from finchlang.source import Span
 from finchlang.types import Type
 
@@ -78,31 +75,6 @@ class Layout:
     @property
     def size(self) -> int:
         return self.failure + 1 + max((len(f.values) for f in self.failures), default=0)
-
-
-def layout_of(residual: Residual, undo_log: UndoLog = NO_LOG) -> Layout:
-    """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
-    statements = [s for s in everything(residual) if not isinstance(s, Call)]
-
-    def numbers(found: Iterable[Buffer]) -> tuple[int, ...]:
-        chosen = set(found)
-        return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
-
-    failures = (s for s in statements if isinstance(s, Fail))
-    called = (s for s in statements if isinstance(s, Grow | Search | AnySort))
-    return Layout(
-        residual.name,
-        tuple(b.type for b in residual.buffers),
-        tuple(v.type for v in residual.inputs),
-        tuple(c.type for c in residual.outputs),
-        numbers(b for s in statements for b in written(s)),
-        numbers(s.buffer for s in statements if isinstance(s, Grow)),
-        tuple(
-            Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
-        ),
-        tuple(dict.fromkeys(procedure_name(s) for s in called)),
-        undo_log,
-    )
 
 
 def packer(type: Type) -> Callable[[Any], int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from finchlang.host.fold import add, cast
 from finchlang.host.ir import (
     BLOCK,
+    AnySort,
     Buffer,
     Call,
     Cell,
@@ -17,19 +19,48 @@ from finchlang.host.ir import (
     Fail,
     For,
     Get,
+    Grow,
     Op,
     Residual,
+    Search,
     Set,
     Var,
     While,
 )
-from finchlang.host.walk import arrays, everything, is_heavy, walk
-from finchlang.native.abi import Layout, layout_of
+from finchlang.host.noted import UndoLog
+from finchlang.host.walk import arrays, everything, is_heavy, walk, written
+from finchlang.native.abi import NO_LOG, Failure, Layout
 from finchlang.native.analysis import compared_at_once
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
+from finchlang.native.library import procedure_name
 from finchlang.native.module import INVARIANT, TBAA_SLOTS, UNLIKELY, UNPREDICTABLE, Module
 from finchlang.source import Bug
 from finchlang.types import Bool, Int64, Type
+
+
+def layout_of(residual: Residual, undo_log: UndoLog = NO_LOG) -> Layout:
+    """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
+    statements = [s for s in everything(residual) if not isinstance(s, Call)]
+
+    def numbers(found: Iterable[Buffer]) -> tuple[int, ...]:
+        chosen = set(found)
+        return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
+
+    failures = (s for s in statements if isinstance(s, Fail))
+    called = (s for s in statements if isinstance(s, Grow | Search | AnySort))
+    return Layout(
+        residual.name,
+        tuple(b.type for b in residual.buffers),
+        tuple(v.type for v in residual.inputs),
+        tuple(c.type for c in residual.outputs),
+        numbers(b for s in statements for b in written(s)),
+        numbers(s.buffer for s in statements if isinstance(s, Grow)),
+        tuple(
+            Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
+        ),
+        tuple(dict.fromkeys(procedure_name(s) for s in called)),
+        undo_log,
+    )
 
 
 @dataclass(slots=True)

@@ -1,124 +1,27 @@
-"""From LLVM IR to code in memory: the pass pipeline and the code generator."""
+"""From residual programs to kernels in memory, by object code that may be on disk already."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Iterator
 from typing import Any
 
-import llvmlite.binding as llvm
-from llvmlite.binding import ffi
-from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
-
-from finchlang.disk_cache import DiskCache, default_cache
+from finchlang.disk_cache import DiskCache, kept
 from finchlang.host.ir import Residual
 from finchlang.host.passes.pipeline import lower
 from finchlang.host.print import text
-from finchlang.locks import free_at_fork, reentrant_lock
-from finchlang.native.abi import Layout, layout_of
-from finchlang.native.cache import key_of
-from finchlang.native.call import ADDRESS, CALL, built_in
-from finchlang.native.emit import emit, emit_procedure
+from finchlang.native.compiler import generator, is_plain, machine_code, optimised, part_code
+from finchlang.native.emit import emit
+from finchlang.native.function import layout_of
 from finchlang.native.kernel import NativeKernel
-from finchlang.native.link import Linker, joined
-from finchlang.native.runtime import address_of, new_slots
-from finchlang.native.target import target_machine
-from finchlang.tensors import aligned
-
-free_at_fork(ffi.lib._lock._lock)  # llvmlite's, for what is freed outside of ours, too
-_lock = reentrant_lock()
-
-
-#: an access to entries of one or two bytes
-_NARROW = re.compile(r"\b(load|store) (volatile )?i(8|16)\b")
-
-
-def _optimise(module: Any, has_narrow: bool) -> None:
-    """LLVM's O1 with vectorisers and unrolling.
-
-    Measured on one core of a Xeon (AVX-512): milliseconds for passes and code generator.
-
-                               SpMV (CSC)      Gustavson      erosion on runs
-        O2                     11.9 + 12.2     47.4 + 30.6    206 + 167
-        this                   10.1 + 11.2     33.9 + 31.0    154 + 140
-        without unrolling       8.0 +  7.5     31.4 + 27.3    168 + 139
-
-    On the same arrays, for 16 workloads of tests/benchmarks, the code took 1.01 times as long as
-    O2's in geometric mean (0.95 to 1.12), and O2's own measured once more 1.04 (0.94 to 1.13): what
-    O1 lacks, global value numbering and jump threading, finds nothing that counts here. Without
-    unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of lanes
-    (`host/passes/lanes.py`): without it long rows take up to 1.2 times as long. It takes 2 % of the
-    time to compile. Not so where entries are narrow: SLP keeps offsets of addresses in a table in which
-    2^63 - 1 and 2^63 - 2 are no keys, and ends the process upon those (LLVM 22); only entries of a
-    byte or two can be so far off, where a loop is left that ends at the greatest number.
-
-    A dense inner product of 1000 entries is three times faster interleaved, so only gathering
-    loops are not (`emit.py` marks them). An empty module takes 0.4 ms, and 1 ms to generate.
-    """
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = True
-    options.loop_interleaving = True
-    options.slp_vectorization = not has_narrow
-    options.loop_unrolling = True
-    builder = llvm.create_pass_builder(target_machine(), options)
-    _run(builder.getModulePassManager(), module, builder)
-
-
-def _run(passes: ModulePassManager, module: Any, builder: Any) -> None:
-    """Run passes, and free them: llvmlite's `close` finds a method that does nothing before the one
-    that frees them (45 KB for each module; seen in 0.50). A builder's callbacks, 1.5 KB, it never frees,
-    and each run adds to them what is gone after it, so that builders cannot be used again."""
-    passes.run(module, builder)
-    NewPassManager._dispose(passes)
-    passes.detach()
-
-
-#: From so many lines of LLVM IR on, compiling in time matters more than how quick the code is.
-LARGE = 3_000
-#: From so many on, the code generator does without its own: 1.6 s become 0.1 s for 22,000 lines. The
-#: xor of three tensors of five modes, 15,000 lines, takes three times as long to run without.
-HUGE = 20_000
-
-
-def _optimise_briefly(module: Any) -> None:
-    """Registers for variables, and no detours. Where many structures meet, code can be 20,000 lines
-    of IR: all of O2 takes 3.9 s for those, this and the code generator 1.4 s. For the erosion of an
-    image in runs, 4,400 lines, it is 0.26 s for 0.35, and the code takes 1.01 times as long: what
-    walks along several lists at once has little to hoist, and nothing to vectorise. (Dense inner
-    loops would take 1.5 to 3 times as long.)"""
-    builder = llvm.create_pass_builder(target_machine(), llvm.create_pipeline_tuning_options())
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
-    _run(passes, module, builder)
-
-
-@contextmanager
-def _module(source: str, is_rare: bool = False) -> Iterator[Any]:
-    """The optimised module of a text. For what is apart, being seldom run, and merges one by one, little
-    is enough: the merging of a workspace takes 50 ms to compile in place of 78, and no longer to run.
-
-    It is freed here, also at an interrupt: the garbage collector might free what it is in before it."""
-    machine = target_machine()
-    with llvm.parse_assembly(source, llvm.create_context()) as module:
-        # by which passes know where the parts of pairs are: without it, an i64 may stand at 4
-        module.data_layout = str(machine.target_data)
-        if is_rare or source.count("\n") >= LARGE:
-            _optimise_briefly(module)
-        else:
-            _optimise(module, _NARROW.search(source) is not None)
-        yield module
+from finchlang.native.link import joined, kernel_of, linking
+from finchlang.native.target import key_of
 
 
 def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
     """The texts of the modules of `residual`, and what LLVM's passes leave of them."""
     kernel, *parts = emit(lower(residual)[0])
     for part in (kernel, *parts):
-        with _module(part, is_rare=part is not kernel) as module:
+        with optimised(part, is_rare=part is not kernel) as module:
             yield part, module
 
 
@@ -132,57 +35,14 @@ def llvm_text(residual: Residual, optimised: bool = True) -> str:
 def assembly_text(residual: Residual) -> str:
     """The machine code of `residual` as assembly."""
     modules = _modules(residual)
-    return "\n".join(_generator(source).emit_assembly(module) for source, module in modules)
+    return "\n".join(generator(source).emit_assembly(module) for source, module in modules)
 
 
 def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:
     """The machine code of `residual`. What is apart in it is taken from `cache`, if it is there, or if
     another kernel had it, from memory."""
     kernel, *parts = emit(residual)
-    return joined([machine_code(kernel), *(_part(part, cache) for part in parts)])
-
-
-_is_plain = False
-
-
-def compile_plainly(on: bool = True) -> None:
-    """From now on (or no longer) compile without LLVM's passes, which take most of the time and are not
-    needed where kernels run once: for tests. What is compiled so is not kept on disk."""
-    global _is_plain
-    _is_plain = on
-    _parts.clear()
-
-
-def machine_code(source: str, is_rare: bool = False) -> bytes:
-    """The machine code of a module's text as an object file."""
-    if _is_plain:
-        machine = target_machine(0)
-        with llvm.parse_assembly(source, llvm.create_context()) as module:
-            module.data_layout = str(machine.target_data)
-            return machine.emit_object(module)
-    with _module(source, is_rare) as module:
-        return _generator(source).emit_object(module)
-
-
-#: what is apart in kernels, by the names under which it is kept on disk, too
-_parts: dict[str, bytes] = {}
-_MOST_PARTS = 64
-
-
-def _part(source: str, cache: DiskCache | None) -> bytes:
-    """The machine code of a part's module."""
-    name = key_of("part", source)
-    code = _parts.get(name)
-    if code is None:
-        code = _kept(name, lambda: machine_code(source, is_rare=True), cache)
-        if len(_parts) >= _MOST_PARTS:
-            _parts.clear()
-        _parts[name] = code
-    return code
-
-
-def _generator(source: str) -> Any:
-    return target_machine(2 if source.count("\n") < HUGE else 0)
+    return joined([machine_code(kernel), *(part_code(part, cache) for part in parts)])
 
 
 def compile_residual(
@@ -190,68 +50,15 @@ def compile_residual(
 ) -> NativeKernel:
     """Compile `residual`, which `host.verify` accepts, or take its object code from `cache` if
     that holds it; `checked` as in `lower`."""
-    with _lock:
+    with linking:
         logging, undo_log = lower(residual, checked)
         code, name = _cached(logging, cache)
-        return _kernel(layout_of(logging, undo_log), code, name, cache)
-
-
-def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | None:
-    """The kernel of which `cache` holds the object code under `name`, if it does."""
-    with _lock:
-        code = cache.get(name)
-        return None if code is None else _kernel(layout, code, name, cache)
-
-
-def _kernel(layout: Layout, code: bytes, name: str | None, cache: DiskCache | None) -> NativeKernel:
-    addresses = {p: _procedure(p, cache) for p in layout.procedures}
-    linked = _kernels.link(code, "entry", addresses)
-    slots = new_slots(layout.size)
-    entry = built_in(_procedure(CALL, cache), (linked["entry"], address_of(slots)))
-    return NativeKernel(layout, slots, entry, linked, name)
+        return kernel_of(layout_of(logging, undo_log), code, name, cache)
 
 
 def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:
     """The object code of `residual`, and the name `cache` has it under."""
-    if cache is None or _is_plain:
+    if cache is None or is_plain():
         return object_code(residual), None
     name = key_of("kernel", text(residual))
-    return _kept(name, lambda: object_code(residual, cache), cache), name
-
-
-def _kept(name: str, make: Callable[[], bytes], cache: DiskCache | None) -> bytes:
-    """What `cache`, if there is one, has under `name`, or else is made and put there."""
-    if cache is None:
-        return make()
-    code = cache.get(name)
-    if code is None:
-        code = make()
-        cache.put(name, code)
-    return code
-
-
-#: procedures stay, and are linked apart from the kernels, which go
-_kernels, _library = Linker(), Linker()
-_procedures: dict[str, Any] = {}
-
-
-def _procedure(name: str, cache: DiskCache | None) -> int:
-    """The address of a procedure of the library, which stays in memory. On disk its name is enough
-    to find it: what it does is among the sources that the key is made of."""
-    if name not in _procedures:
-
-        def make() -> bytes:
-            return joined([machine_code(emit_procedure(name))])
-
-        code = _kept(key_of("procedure", name, str(aligned.ALIGNMENT)), make, cache)
-        # a signal's handler may have been here in between
-        _procedures.setdefault(name, _library.link(code, name, {}))
-    return _procedures[name][name]
-
-
-@cache
-def address_finder() -> Callable[[Any], int]:
-    """The built-in function that tells where an object's buffer is; BufferError if it has none, or
-    ValueError."""
-    with _lock:
-        return built_in(_procedure(ADDRESS, default_cache()), 0)
+    return kept(cache, name, lambda: object_code(residual, cache)), name

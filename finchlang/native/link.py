@@ -1,16 +1,29 @@
-"""Object code loaded into memory by LLVM's linker, which goes with the last reference to it."""
+"""Object code loaded into memory by LLVM's linker, which goes with the last reference to it. What is on
+disk needs nothing else: what makes object code is imported when some is not there."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import count
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding import ffi
 
-from finchlang.native.runtime import SYMBOLS
-from finchlang.native.target import target_machine
+from finchlang.disk_cache import DiskCache, default_cache, kept
+from finchlang.locks import free_at_fork, reentrant_lock
+from finchlang.native.abi import Layout
+from finchlang.native.call import ADDRESS, CALL, built_in
+from finchlang.native.kernel import NativeKernel
+from finchlang.native.runtime import SYMBOLS, address_of, new_slots
+from finchlang.native.target import key_of, target_machine
+from finchlang.tensors import aligned
+
+free_at_fork(ffi.lib._lock._lock)  # llvmlite's, for what is freed outside of ours, too
+#: held while anything is compiled or linked
+linking = reentrant_lock()
 
 #: A library that goes leaves 8 KB behind in the linker, whose own making takes 1 ms: so many
 #: libraries share one, which goes with the last of them.
@@ -50,3 +63,51 @@ def _images(code: bytes) -> Iterator[bytes]:
         end = 8 + struct.unpack_from("<Q", code)[0]
         yield code[8:end]
         code = code[end:]
+
+
+#: procedures stay, and are linked apart from the kernels, which go
+_kernels, _library = Linker(), Linker()
+_procedures: dict[str, Any] = {}
+
+
+def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | None:
+    """The kernel of which `cache` holds the object code under `name`, if it does."""
+    with linking:
+        code = cache.get(name)
+        return None if code is None else kernel_of(layout, code, name, cache)
+
+
+def kernel_of(
+    layout: Layout, code: bytes, name: str | None, cache: DiskCache | None
+) -> NativeKernel:
+    """The kernel of some object code, which `cache` has under `name`."""
+    addresses = {p: _procedure(p, cache) for p in layout.procedures}
+    linked = _kernels.link(code, "entry", addresses)
+    slots = new_slots(layout.size)
+    entry = built_in(_procedure(CALL, cache), (linked["entry"], address_of(slots)))
+    return NativeKernel(layout, slots, entry, linked, name)
+
+
+def _procedure(name: str, cache: DiskCache | None) -> int:
+    """The address of a procedure of the library, which stays in memory. On disk its name is enough
+    to find it: what it does is among the sources that the key is made of."""
+    if name not in _procedures:
+        key = key_of("procedure", name, str(aligned.ALIGNMENT))
+        code = kept(cache, key, lambda: _compiled(name))
+        # a signal's handler may have been here in between
+        _procedures.setdefault(name, _library.link(code, name, {}))
+    return _procedures[name][name]
+
+
+def _compiled(name: str) -> bytes:
+    from finchlang.native.compiler import procedure_code
+
+    return joined([procedure_code(name)])
+
+
+@cache
+def address_finder() -> Callable[[Any], int]:
+    """The built-in function that tells where an object's buffer is; BufferError if it has none, or
+    ValueError."""
+    with linking:
+        return built_in(_procedure(ADDRESS, default_cache()), 0)

@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from finchlang.native.foreign import ordered_copies
-from finchlang.native.jit import address_finder
+from finchlang.native.link import address_finder
 from finchlang.script.views import TensorView
 from finchlang.source import Bug, FinchError
 from finchlang.tensors.adopted import as_tensor, is_scipy, layout_of_array, matrix_format

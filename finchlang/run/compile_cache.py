@@ -10,24 +10,24 @@ again, but not compiled.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
 from finchlang.disk_cache import DiskCache
-from finchlang.host.passes.undo_log import Log, UndoLog
+from finchlang.host.noted import Log, UndoLog
 from finchlang.native.abi import Failure, Layout
-from finchlang.native.cache import key_of
-from finchlang.normalize import Format, Normalized
-from finchlang.run.spans import Choice, spans
+from finchlang.native.target import key_of
+from finchlang.normalize.context import Format
+from finchlang.run.exchange import Choice
 from finchlang.source import FinchError, Note, Source, Span
-from finchlang.syntax import Block, Declare, Define, Missing, Node, Nothing, Thaw, Variable
+from finchlang.syntax import Missing, Node, Nothing
+from finchlang.tensors.bind import Bound, bind
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.policies import POLICIES
 from finchlang.types import TYPES, Pair, Type
-from finchlang.walk import walk
 
 
 @dataclass(frozen=True)
@@ -52,60 +52,16 @@ class Signature:
         """The tensors' and the workspaces' formats, given those of the script's names."""
         return {n: _level(formats[own]) for n, own in self.tensors.items()} | self.workspaces
 
+    def bounds(self, formats: Mapping[str, Format]) -> list[Bound]:
+        """What stands for the memory of each of them, given the formats of the script's names."""
+        levels = self.levels(formats).items()
+        return [bind(name, level, name in self.changed) for name, level in levels]
+
 
 def _level(format: Format) -> Level:
     level = format.level if isinstance(format, Swizzled) else format
     assert isinstance(level, Level)
     return level
-
-
-def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:
-    """The signature of `program`, which is `normalized` with its types noted."""
-    used = {n.name for n in walk(program) if isinstance(n, Variable)}
-    known = normalized.formats
-    signature = Signature(
-        dict(normalized.tensors),
-        dict(normalized.workspaces),
-        normalized.yields,
-        tuple(n for n, t in known.items() if isinstance(t, Type) and n in used),
-        frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
-        frozenset(n.tensor.name for n in walk(program) if isinstance(n, Declare)),
-        frozenset(),
-        normalized.notes,
-        spans(program, normalized),
-    )
-    anew = renewed(program, signature.levels(formats))
-    return Signature(**{**vars(signature), "renewed": frozenset(anew)})
-
-
-def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
-    """Which tensors `program`, in normal form, always declares before it does anything else with
-    them; then what their arrays hold when it begins does not matter."""
-    mentioned: set[str] = set()
-    found: set[str] = set()
-    for step in _steps(program):
-        if isinstance(step, Declare):
-            name = step.tensor.name
-            if name not in mentioned and not _looks_back(formats[name]):
-                found.add(name)
-        mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
-    return found
-
-
-def _looks_back(format: Level) -> bool:
-    return any(level.clears_entries for level in format.levels())
-
-
-def _steps(program: Node) -> Iterator[Node]:
-    """What `program` does in any case, in order."""
-    if isinstance(program, Block):
-        for statement in program.statements:
-            yield from _steps(statement)
-    elif isinstance(program, Define):
-        yield program.value
-        yield from _steps(program.body)
-    else:
-        yield program
 
 
 @dataclass(frozen=True)

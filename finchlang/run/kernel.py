@@ -1,54 +1,35 @@
-"""A kernel for tensors of given formats: normalised, bound, staged once, and run by any engine."""
+"""A kernel for tensors of given formats, found on disk or made, and run by any engine."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import itemgetter
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from finchlang.disk_cache import default_cache
-from finchlang.host import interrupts
-from finchlang.host.execute import ExecutingHost, run_residual
-from finchlang.host.interface import Host
-from finchlang.host.ir import Residual, Var
-from finchlang.host.looking import shielded
-from finchlang.host.remember import RememberingHost
-from finchlang.host.residual import ResidualHost, no_collection
-from finchlang.host.verify import verified
 from finchlang.locks import cached_property
-from finchlang.native.jit import compile_residual, load_kernel
 from finchlang.native.kernel import NativeKernel
-from finchlang.normalize import Context, Format, Normalized, normalize, stages
-from finchlang.normalize.copies import with_copies
-from finchlang.normalize.types import with_fills
-from finchlang.rules.engine import Machine, Rule, State, Tracer
-from finchlang.rules.spaces import with_spaces, wrong_fills
-from finchlang.rules.table import rules
+from finchlang.native.link import load_kernel
+from finchlang.normalize.context import Format
 from finchlang.run.arguments import (
     ARRAYS,
-    COUNTERS,
     FORMAT,
     KIND,
     MAKERS,
-    SHAPE,
     VALUE,
     Argument,
     describe,
-    in_use,
     tensor_argument,
 )
 from finchlang.run.call import Made, NativeCall, check_outputs
-from finchlang.run.compile_cache import CacheEntry, cache_key, signature_of
+from finchlang.run.compile_cache import CacheEntry, cache_key
+from finchlang.run.exchange import to_exchange
 from finchlang.run.resolved import (
     apart,
     functions_called,
     in_ranges,
-    inferred_fills,
     inferring,
     masked,
     refilled,
@@ -56,15 +37,19 @@ from finchlang.run.resolved import (
     with_inferred,
     with_operations,
 )
-from finchlang.run.spans import to_exchange
 from finchlang.script.closing import operation
 from finchlang.script.environment import Environment
+from finchlang.script.views import Template
 from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, KernelNode, Literal, Node, Value, Variable
-from finchlang.tensors.bind import bind, spans
-from finchlang.tensors.memory import Memory
+from finchlang.syntax import Assign, Call, KernelNode, Literal, Node, Variable
 from finchlang.tensors.tensor import Tensor
-from finchlang.walk import forget, substitute, walk
+from finchlang.walk import walk
+
+if TYPE_CHECKING:
+    from finchlang.host.execute import ExecutingHost
+    from finchlang.host.ir import Residual
+    from finchlang.rules.engine import Tracer
+    from finchlang.run.staging import Staged
 
 #: what was made of what is written, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
@@ -97,132 +82,39 @@ class Kernel:
         checked: bool = False,
         exchanged: frozenset[str] = frozenset(),
     ):
-        self.source, self.formats, self.which_rules = program, formats, which_rules
-        self.insert_workspaces, self.exchanged = workspaces, exchanged
+        self.source, self.formats, self.exchanged = program, formats, exchanged
+        self._choices = which_rules, workspaces, exchanged
         self.checked = checked or os.environ.get("FINCH_CHECKED") == "1"
         self._cache = default_cache()
         choices = which_rules, workspaces, self.checked, tuple(sorted(exchanged))
         self._key = cache_key(program, formats, choices, self._cache)
         self._entry = entry = self._key.recall() if self._key is not None else None
         self.was_found = entry is not None  # it was compiled before
-        signature = (
-            entry.signature if entry else signature_of(self.normalized, self.program, formats)
-        )
-        self.signature, changed = signature, signature.changed
-        levels = signature.levels(formats)
-        self.bounds = [bind(name, level, name in changed) for name, level in levels.items()]
+        self.signature = signature = entry.signature if entry else self.staged.signature
+        self.bounds = signature.bounds(formats) if entry else self.staged.bounds
         self.tensors = tuple(signature.tensors.values())
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
         self.numbers, self.yields = signature.numbers, signature.yields
         self.notes = signature.notes
-        self._inputs = {n: Var(n, formats[n]) for n in self.numbers}  # type: ignore[arg-type]
         self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
 
     @cached_property
-    def normalized(self) -> Normalized:
-        """The program in normal form."""
-        found = normalize(self.source, self.formats, self.insert_workspaces, self.exchanged)
-        notes = wrong_fills(found.program, found.formats, found.tensors)
-        return replace(found, notes=(*found.notes, *notes))
+    def staged(self) -> Staged:
+        """The program made ready, from which all is made that is not on disk."""
+        from finchlang.run.staging import Staged
 
-    @cached_property
-    def program(self) -> Node:
-        """The normal form, with fills, spaces and copies of whole tensors: what the rules run."""
-        program, formats = self.normalized.program, self.normalized.formats
-        return with_copies(with_spaces(with_fills(program, formats), formats), formats)
+        known = self._entry.signature if self._entry else None
+        return Staged(self.source, self.formats, self._choices, known)
 
-    def passes(self) -> list[tuple[str, Node]]:
-        """The program after each pass of normalisation."""
-        context = Context(dict(self.formats), self.insert_workspaces, self.exchanged)
-        return list(stages(self.source, context))
-
-    def run_rules(
-        self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
-    ) -> None:
-        """Run the rules on the program, over the memory of its tensors, each as `noted` has it."""
-        host = host if tracer is None else shielded(host)
-        for bound in self.bounds:
-            bound.enter(host)
-        numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
-        own, formats = self.bounds[len(self.tensors) :], self.normalized.formats
-        fibers = {b.name: b.fiber_of(formats[b.name]) for b in self.bounds}
-        state = State.before(host, fibers, [bound.name for bound in own])
-        try:
-            table = map(noted, rules(self.which_rules))
-            Machine(table, tracer).run(substitute(self.program, numbers), state)
-        finally:
-            forget()
-
-    @cached_property
-    def residual(self) -> Residual:
-        """The residual program: what the rules leave to do once the formats are known."""
-        host = ResidualHost()
-        with no_collection():
-            self.run_rules(host, None)
-        return verified(self.recorded(host))
-
-    def recorded(self, host: ResidualHost) -> Residual:
-        """The residual program of what the rules did on a host."""
-        return Residual(
-            "kernel",
-            tuple(buffer for bound in self.bounds for buffer in bound.buffers),
-            tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
-            tuple(cell for bound in self.bounds for cell in bound.outputs),
-            host.code(),
-            procedures=host.procedures(),
-        )
-
-    def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
-        """The arrays, as far as they are in use, and inputs, of what is written copies."""
-        arrays: list[np.ndarray] = []
-        inputs: list[Any] = []
-        for bound, argument in zip(self.bounds, arguments, strict=True):
-            own = in_use(argument, bound.level, bound.name in self.signature.renewed)
-            arrays += [a.copy() for a in own] if bound.written else own
-            inputs += bound.given(argument[SHAPE], argument[COUNTERS])
-        return arrays, inputs
-
-    def _made(
-        self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
-    ) -> Made:
-        """The arguments that are written, each with what was made of it."""
-        made: Made = []
-        places = zip(self.bounds, spans(self.bounds), arguments, strict=True)
-        for bound, (buffers, _, outs), argument in places:
-            if bound.written:
-                values, order = outputs[outs], bound.level.order
-                both = zip(arrays[buffers], argument[ARRAYS], strict=True)
-                own = [new if new.size else old for new, old in both]  # a dead workspace has none
-                made.append((argument, Memory(tuple(values[:order]), own, tuple(values[order:]))))
-        return made
-
-    def _interpret(
-        self, arguments: Values, numbers: Values, tracer: Tracer | None, host: ExecutingHost
-    ) -> Outcome:
-        """Run the rules on the executing host."""
-        arrays, inputs = self._copied(arguments)
-        buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
-        host.arrays |= dict(zip(buffers, arrays, strict=True))
-        variables = [*(v for bound in self.bounds for v in bound.inputs), *self._inputs.values()]
-        for variable, value in zip(variables, [*inputs, *numbers], strict=True):
-            variable.held = value
-        interrupts.interruptible(lambda: self.run_rules(host, tracer))
-        outputs = [host.cells[cell] for bound in self.bounds for cell in bound.outputs]
-        return self._made(arguments, [host.arrays[b] for b in buffers], outputs), host.steps
-
-    def _evaluate(self, arguments: Values, numbers: Values, host: ExecutingHost) -> Outcome:
-        """Run the residual program by the plain evaluator."""
-        arrays, inputs = self._copied(arguments)
-        given = self.residual, arrays, [*inputs, *numbers], host
-        host, *made = interrupts.interruptible(lambda: run_residual(*given))
-        return self._made(arguments, *made), host.steps
+    def _all_of(self, arguments: Values) -> Values:
+        """The arguments, and behind them those for workspaces."""
+        return [*arguments, *map(tensor_argument, self._workspaces)]
 
     def run_on(
         self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
     ) -> None:
         """Run a residual of this kernel on a host, on copies of what it writes, for the host to tell of."""
-        arrays, inputs = self._copied([*arguments, *map(tensor_argument, self._workspaces)])
-        run_residual(residual, arrays, [*inputs, *numbers], host)
+        self.staged.run_on(host, residual, self._all_of(arguments), numbers)
 
     def run(
         self,
@@ -235,13 +127,12 @@ class Kernel:
         """Run by the engine of this name, on `host` if given; gives what was made of what is written,
         for it to take, and the host steps. Raises FinchError; everything is then as it was."""
         if self._workspaces:
-            arguments = [*arguments, *map(tensor_argument, self._workspaces)]
+            arguments = self._all_of(arguments)
         if engine == "native":  # on the arguments' own memory, which is as it was if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
-        if engine == "interpret":  # rules that tell of each step are applied anew in each
-            host = host or (RememberingHost() if tracer is None else ExecutingHost())
-            return self._interpret(arguments, numbers, tracer, host)
-        return self._evaluate(arguments, numbers, host or ExecutingHost())
+        if engine == "interpret":
+            return self.staged.interpret(arguments, numbers, tracer, host)
+        return self.staged.evaluate(arguments, numbers, host)
 
     def _run_on(
         self, engine: str, values: Values, numbers: Values, tracer: Tracer | None = None
@@ -282,7 +173,7 @@ class Kernel:
             found = load_kernel(entry.layout, entry.object_name, cache)
             if found is not None:
                 return found
-        native = compile_residual(self.residual, cache, self.checked)
+        native = self.staged.compile(cache, self.checked)
         if key is not None and native.object_name is not None:
             key.keep(CacheEntry(self.signature, native.layout, native.object_name))
         return native
@@ -351,6 +242,12 @@ class CallSite:
         if not self._infers:
             return {}
         named = self.named(formats)
+        if Template in map(
+            type, named.values()
+        ):  # of a view the kernel is made one of what it is of
+            return {}
+        from finchlang.run.fills import inferred_fills
+
         node = with_operations(masked(self.node, named), self.operations(formats))
         return inferred_fills(node.program, stored_formats(named))
 

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from finchlang.normalize import Context, Format, stages
-from finchlang.normalize.context import RESERVED, WORDS
+from finchlang.normalize.context import RESERVED, WORDS, Format
 from finchlang.normalize.shape_operators import operators_in
 from finchlang.operation import Operation, Ranged
-from finchlang.rules.spaces import inferred_fill
 from finchlang.run.arguments import (
     ARRAYS,
     COUNTERS,
@@ -239,26 +237,14 @@ def inferring(program: Node) -> list[Declare]:
     return [n for n in found if isinstance(n.init, Dimensionless)]
 
 
-def inferred_fills(program: Node, formats: dict[str, Format]) -> dict[Variable, Literal]:
-    """The fills of the tensors that `program` declares by `_`; none while there are views in it, of which
-    the kernel is made one of what they are of. Raises FinchError "type"."""
-    if Template in map(type, formats.values()):
-        return {}
-    declared = {n.tensor: n for n in inferring(program)}
-    levels = {n: f.level if isinstance(f, Swizzled) else f for n, f in formats.items()}
-    known = {n: levels.get(n.name) for n in declared}
-    fills = {n: f.fill if isinstance(f, Level) else Literal(0) for n, f in known.items()}
-    named, context = _with_fills(program, fills), Context(dict(formats))
-    typed = next(stage for name, stage in stages(named, context) if name == "types")
-    return {name: inferred_fill(typed, levels, node) for name, node in declared.items()}
-
-
 def with_inferred(node: KernelNode, fills: dict[Variable, Literal]) -> KernelNode:
     """A kernel with these fills in the places of `_`."""
-    return replace(node, program=_with_fills(node.program, fills)) if fills else node
+    return replace(node, program=with_fills(node.program, fills)) if fills else node
 
 
-def _with_fills(program: Node, fills: dict[Variable, Literal]) -> Node:
+def with_fills(program: Node, fills: dict[Variable, Literal]) -> Node:
+    """A program with these fills in the places of `_`."""
+
     def change(node: Node) -> Node:
         if isinstance(node, Declare) and isinstance(node.init, Dimensionless):
             return replace(node, init=fills[node.tensor])

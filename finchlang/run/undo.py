@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.passes.undo_log import LAST_EPOCH, Log, UndoLog, undo
+from finchlang.host.noted import LAST_EPOCH, Log, UndoLog, undo
 from finchlang.native.kernel import NativeKernel
 from finchlang.run.arguments import ARRAYS, KIND, SHAPE, Argument
 from finchlang.run.compile_cache import Signature

@@ -181,7 +181,7 @@ def _compared(task: Any, tell: Callable[[str], None]) -> Comparison:
 def quick() -> None:
     """Have this process compile without LLVM's passes, and keep nothing of it: kernels are met once. Each
     residual is checked."""
-    from finchlang.native.jit import compile_plainly
+    from finchlang.native.compiler import compile_plainly
 
     os.environ["FINCH_CACHE_DIR"], os.environ["FINCH_CHECK"] = "", "1"
     compile_plainly()

@@ -9,8 +9,8 @@ from typing import Any
 from finchlang.algebra import OPERATORS
 from finchlang.host import ir
 from finchlang.host.ir import Expr, Residual
-from finchlang.native.jit import lower
-from finchlang.normalize import PASSES
+from finchlang.host.passes.pipeline import lower
+from finchlang.normalize.pipeline import PASSES
 from finchlang.rules import table
 from finchlang.rules.engine import Applied
 from finchlang.session import KernelEvent, Observer, Session
@@ -43,7 +43,7 @@ class Coverage(Observer):
         for node in walk(event.source.program):
             if isinstance(node, Variable) and node.name in OPERATORS:
                 self.counts["operator", node.name] += 1
-        for format in event.compiled.normalized.formats.values():
+        for format in event.compiled.staged.normalized.formats.values():
             level = format.level if isinstance(format, Swizzled) else format
             if isinstance(level, Level):
                 names = [type(part).__name__ for part in level.levels()][:-1]

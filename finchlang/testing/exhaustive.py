@@ -193,7 +193,7 @@ class Small:
     def distinct(self) -> tuple[str, ...]:
         """The sets of rules that leave another residual than the first; of those that leave the same only
         one is run."""
-        texts = {which: printed(kernel.residual) for which, kernel in self.kernels.items()}
+        texts = {which: printed(kernel.staged.residual) for which, kernel in self.kernels.items()}
         first = next(iter(texts.values()))
         kept = {text: which for which, text in reversed(texts.items())}
         self.kernels = {which: self.kernels[which] for which in reversed(kept.values())}

@@ -15,7 +15,7 @@ from experts import expert
 from test_spgemm import GUSTAVSON, same
 
 from finchlang import Session, Tensor
-from finchlang.native import jit
+from finchlang.native import compiler
 
 CSC = "Dense(SparseList{Int32}(Element(0.0)))"
 DCSC = "SparseList{Int32}(SparseList{Int32}(Element(0.0)))"
@@ -333,7 +333,7 @@ def test_compile(meter, name, monkeypatch):
     for _ in range(5):
         for kind, program in programs.items():
             if kind == "inserted, first":
-                jit._parts.clear()
+                compiler._parts.clear()
             session = Session(output=lambda _: None)
             session["A"], session["B"], session["C"] = A, A, Tensor(CSC, *A.shape)
             session["w"] = Tensor(format, *A.shape[:modes])

@@ -30,7 +30,7 @@ sys.path[:0] = [str(TESTS)]  # the tests import one another by bare names
 from in_child import in_child  # noqa: E402
 
 from finchlang import FinchError, Session, Tensor  # noqa: E402
-from finchlang.native.jit import compile_plainly  # noqa: E402
+from finchlang.native.compiler import compile_plainly  # noqa: E402
 
 KINDS = (
     *("I/O", "syntax", "unknown name", "type", "dimension", "life cycle", "access order"),

@@ -23,7 +23,7 @@ from in_child import Ended, in_child  # noqa: E402
 from stacks import pairs, triples  # noqa: E402
 from test_level import examine  # noqa: E402
 
-from finchlang.native.jit import compile_plainly  # noqa: E402
+from finchlang.native.compiler import compile_plainly  # noqa: E402
 
 #: stacks that share a child
 BATCH = 20

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from multiprocessing import Pool
 
-from finchlang.native.jit import compile_plainly
+from finchlang.native.compiler import compile_plainly
 from finchlang.testing.compare import compare
 from finchlang.testing.generate import LETTERS, Maker, Tensor
 from finchlang.testing.grammar import LEVELS, LOWER, PAIRS, TRIPLES

@@ -21,7 +21,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "properties")]  # the tests import one a
 from in_child import Ended, in_child  # noqa: E402
 from test_sequences import play  # noqa: E402
 
-from finchlang.native.jit import compile_plainly  # noqa: E402
+from finchlang.native.compiler import compile_plainly  # noqa: E402
 
 #: sequences that share a child
 BATCH = 100

@@ -24,7 +24,7 @@ def compiled(
     text: str, formats: tuple[tuple[str, Any], ...], which: str, workspaces: bool = True
 ) -> Kernel:
     kernel = Kernel(parse_kernel(f"begin\n{text}\nend"), dict(formats), which, workspaces)
-    check(kernel.residual)
+    check(kernel.staged.residual)
     return kernel
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from every_format import fits, nests
 
 from finchlang import FinchError, Scalar, Session, Tensor
-from finchlang.host.passes.undo_log import LAST_EPOCH
+from finchlang.host.noted import LAST_EPOCH
 from finchlang.tensors.tensor import SwizzledTensor
 
 ENGINES = pytest.mark.parametrize("engine", ["native", "interpret", "residual"])

@@ -23,9 +23,8 @@ from finchlang import FinchError, Session
 from finchlang.disk_cache import DiskCache, _seal
 from finchlang.host.ir import Var
 from finchlang.host.residual import no_collection
-from finchlang.native import cache as cache_module
-from finchlang.native import jit
-from finchlang.run import kernel as kernel_module
+from finchlang.native import jit, target
+from finchlang.run import staging
 from finchlang.run.compile_cache import cache_key
 from finchlang.session import KernelEvent, Observer
 from finchlang.syntax import Literal, Value, Variable
@@ -56,8 +55,8 @@ def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], set[st
 
         monkeypatch.setattr(module, name, call)
 
-    told(kernel_module, "normalize")
-    told(kernel_module, "ResidualHost")
+    told(staging, "normalize")
+    told(staging, "ResidualHost")
     told(jit, "object_code")
 
     def take() -> set[str]:
@@ -95,8 +94,8 @@ def test_what_is_found_again_and_what_is_not(work: Callable, monkeypatch: Any) -
         assert spmv(**given) == [7, 9] and work() == set()
     for engine in ("interpret", "residual", "check"):
         assert spmv(engine=engine) == ([0, 0] if engine == "check" else [7, 9])
-    makers = (*cache_module._makers(), "changed")  # other sources of the package
-    monkeypatch.setattr(cache_module, "_makers", lambda: makers)
+    makers = (*target._makers(), "changed")  # other sources of the package
+    monkeypatch.setattr(target, "_makers", lambda: makers)
     work()
     assert spmv() == [7, 9] and work() == ANEW
 
@@ -278,8 +277,8 @@ pickle.load = pickle.loads = pickle.Unpickler = pickle.dump = pickle.dumps = ref
 from finchlang import Session
 if sys.argv[1] == "again":  # neither the grammar nor LLVM is needed
     import lark
-    from finchlang.native import jit
-    lark.lark.load_grammar = jit.machine_code = refuse
+    from finchlang.native import compiler
+    lark.lark.load_grammar = compiler.machine_code = refuse
 session = Session(output=print)
 session.run("x = [1, 2, 3]; s = Scalar(0.0); y = Tensor(SparseList(Element(0.0)), 0)")
 session.run("@finch begin y .= 0; for i = _ y[i] = log1p(x[i]) ^ 0 end end")

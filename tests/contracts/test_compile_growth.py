@@ -51,7 +51,7 @@ def calls(text: str, formats: dict[str, str]) -> int:
     """How many calls it takes to compile a kernel, LLVM's part apart."""
     profile = cProfile.Profile()
     profile.enable()
-    emit(with_undo_log(transform(kernel(text, formats).residual))[0])
+    emit(with_undo_log(transform(kernel(text, formats).staged.residual))[0])
     profile.disable()
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
@@ -119,7 +119,7 @@ def test_twice_as_many_take_twice_as_long(what: str) -> None:
 
 def statements(text: str, formats: dict[str, str]) -> int:
     """How many statements the residual program has."""
-    return len(list(everything(kernel(text, formats).residual)))
+    return len(list(everything(kernel(text, formats).staged.residual)))
 
 
 def shaped(shape: str, format: str, order: int, written: str) -> tuple[str, dict[str, str]]:

@@ -21,7 +21,7 @@ from level_kernels import run
 from samples import tensor
 from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
 
-from finchlang.native.jit import compile_plainly
+from finchlang.native.compiler import compile_plainly
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.sparse_hash import SparseHash

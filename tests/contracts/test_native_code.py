@@ -18,7 +18,7 @@ from in_child import in_child
 
 from finchlang.host.fold import ONE, ZERO, const, op
 from finchlang.host.ir import Expr, Residual
-from finchlang.native import jit, module
+from finchlang.native import compiler, module
 from finchlang.native.emit import emit
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
 from finchlang.native.target import has_masks
@@ -188,10 +188,10 @@ def test_an_interrupt_in_llvms_passes_leaves_nothing_to_the_collector() -> None:
         raise error
 
     def work(report: Callable[[str], None]) -> None:
-        jit._run = interrupted
+        compiler._run = interrupted
         for _ in range(10):
             with pytest.raises(KeyboardInterrupt):
-                jit.machine_code("define void @f() {\n  ret void\n}\n")
+                compiler.machine_code("define void @f() {\n  ret void\n}\n")
             gc.collect()
 
     ended = in_child(work)
@@ -224,12 +224,12 @@ def test_sums_are_vectorised_and_rows_are_gathered_whole() -> None:
 
 
 def test_large_modules_are_optimised_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "LARGE", 10)
+    monkeypatch.setattr(compiler, "LARGE", 10)
     text = llvm_text(PRODUCT.residual)
     assert "alloca" not in text and "x double>" not in text
     a = np.arange(1.0, 9.0)
-    for huge in (jit.HUGE, 10):
-        monkeypatch.setattr(jit, "HUGE", huge)
+    for huge in (compiler.HUGE, 10):
+        monkeypatch.setattr(compiler, "HUGE", huge)
         assert run(compile_residual(PRODUCT.residual), [a, a.copy()], [8])[1] == [204.0]
 
 
@@ -272,14 +272,14 @@ def test_short_loops_leave_lanes_out_where_the_processor_can(
     band = kernel(SHORT["columns"], A="Dense(SparseBand(Element(0.0)))", x=vector, y=vector)
     for masks in (False, True):
         monkeypatch.setattr(module, "has_masks", lambda masks=masks: masks)
-        assert (hint in llvm_text(band.residual, optimised=False)) == masks
+        assert (hint in llvm_text(band.staged.residual, optimised=False)) == masks
         assert hint not in llvm_text(PRODUCT.residual, optimised=False)
 
 
 def test_what_is_written_in_a_byte_map_is_cleared_entry_by_entry() -> None:
     formats = {"w": "SparseByteMap(Element(0.0))", "A": "SparseList(Element(0.0))"}
     made = kernel("begin w .= 0; for i=_ w[i] += A[i] end end", **formats)
-    assert "scatter" not in llvm_text(made.residual)
+    assert "scatter" not in llvm_text(made.staged.residual)
 
 
 # ------------------------------------------------------------------------------------ what is apart
@@ -309,14 +309,14 @@ def beside(s: Sample, type: Type, others: int) -> None:
 def test_two_kernels_with_the_same_part_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else they have; a third, which has it on other types, does not share it."""
     compiled: list[str] = []
-    original = jit.machine_code
+    original = compiler.machine_code
 
     def machine_code(source: str, is_rare: bool = False) -> bytes:
         compiled.extend([source] * is_rare)
         return original(source, is_rare)
 
-    monkeypatch.setattr(jit, "machine_code", machine_code)
-    monkeypatch.setattr(jit, "_parts", {})
+    monkeypatch.setattr(compiler, "machine_code", machine_code)
+    monkeypatch.setattr(compiler, "_parts", {})
     for type, others in [(Int64, 0), (Int64, 3), (Float64, 0)]:
         residual: Residual = Program(beside, (type, others)).residual
         ones = [np.ones(1, np.int64) for _ in range(others)]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pass_cases import GROUPS
 
 from finchlang.denote.denotation import denote
-from finchlang.normalize import PASSES, Context, stages
-from finchlang.normalize.context import is_call
+from finchlang.normalize.context import Context, is_call
 from finchlang.normalize.form import check_normal_form
+from finchlang.normalize.pipeline import PASSES, stages
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Declare, Literal, Node
 from finchlang.tensors.formats import parse_format

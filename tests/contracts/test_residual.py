@@ -207,8 +207,8 @@ class StagedLate(Observer):
 
     def kernel(self, event: KernelEvent) -> None:
         def listed(host: LateHost) -> str:
-            event.compiled.run_rules(host, None)
-            check(residual := event.compiled.recorded(host))
+            event.compiled.staged.run_rules(host, None)
+            check(residual := event.compiled.staged.recorded(host))
             return text(residual)
 
         self.staged.append((listed(LateHost(False)), listed(LateHost())))

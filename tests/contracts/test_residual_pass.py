@@ -18,6 +18,7 @@ from level_kernels import tensor
 from finchlang.host.execute import ExecutingHost, run_residual
 from finchlang.host.fold import ZERO, const, op
 from finchlang.host.ir import Expr, Fill, For, Grow, If, Residual, Store
+from finchlang.host.noted import undo
 from finchlang.host.passes import lanes
 from finchlang.host.passes.appends import make_room
 from finchlang.host.passes.fills import place_fills
@@ -25,7 +26,7 @@ from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
 from finchlang.host.passes.pipeline import EARLY, PASSES, Pass, transform
 from finchlang.host.passes.privatisation import privatise, sums
 from finchlang.host.passes.scalar_expansion import expand_scalars
-from finchlang.host.passes.undo_log import undo, with_undo_log
+from finchlang.host.passes.undo_log import with_undo_log
 from finchlang.host.print import text
 from finchlang.host.verify import check
 from finchlang.host.walk import walk
@@ -57,7 +58,7 @@ def kernel(program: str, **formats: str) -> Kernel:
 
 def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
     def sums_apart(program: str, format: str) -> bool:
-        residual = kernel(program, y=VECTOR, A=format, x=VECTOR).residual
+        residual = kernel(program, y=VECTOR, A=format, x=VECTOR).staged.residual
         return expand_scalars(residual) is not residual
 
     assert sums_apart(BY_ROW, BLOCKS)
@@ -77,7 +78,7 @@ def test_room_for_what_a_loop_appends_is_made_before_it(body: str) -> None:
         return any(isinstance(t, Grow) for s in inner for t in walk(s.body))
 
     program = f"C .= 0; for j=_, i=_ {body} end"
-    residual = kernel(program, C=ROWS, A=ROWS, x=VECTOR).residual
+    residual = kernel(program, C=ROWS, A=ROWS, x=VECTOR).staged.residual
     assert grows_in_loops(residual) and not grows_in_loops(make_room(residual))
 
 
@@ -90,7 +91,7 @@ def test_room_for_what_a_loop_appends_is_made_before_it(body: str) -> None:
     ],
 )
 def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branch: bool) -> None:
-    residual = kernel(f"C .= 0; for j=_, i=_ {body} end", C=ROWS, A=ROWS, x=VECTOR).residual
+    residual = kernel(f"C .= 0; for j=_, i=_ {body} end", C=ROWS, A=ROWS, x=VECTOR).staged.residual
     loops = [s for s in walk(make_room(residual).body) if isinstance(s, For)]
     inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
     assert any(isinstance(t, If) for s in inner for t in walk(s.body)) == is_branch
@@ -124,7 +125,7 @@ def test_what_each_step_visits_is_filled_there(
     used = {name: f for name, f in ENTRIES.items() if f"{name}[" in program}
     known = {name: parse_format(format) for name, format in used.items()}
     numbers = {"n": Int64} if ":n" in program else {}
-    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), {**known, **numbers}).residual
+    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), {**known, **numbers}).staged.residual
     left = [*walk(place_fills(residual).body)]
     assert sum(isinstance(s, Fill) for s in left) == fills
     assert stores in (None, sum(isinstance(s, Store) for s in left))
@@ -140,13 +141,13 @@ def test_what_each_step_visits_is_filled_there(
     ],
 )
 def test_what_gathers_and_accumulates_takes_lanes(program: str, has_lanes: bool) -> None:
-    residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).residual
+    residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).staged.residual
     loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, For) and s.is_plain]
     assert len(loops) == 3 * has_lanes
 
 
 def test_a_row_is_stored_once() -> None:
-    residual = transform(kernel(BY_ROW, y=VECTOR, A=ROWS, x=VECTOR).residual)
+    residual = transform(kernel(BY_ROW, y=VECTOR, A=ROWS, x=VECTOR).staged.residual)
     stores = [s for s in walk(residual.body) if isinstance(s, Store)]
     assert len(stores) == 1
 
@@ -244,7 +245,7 @@ class Changed:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(lanes, "PATIENCE", 0)  # rows are padded from the second length on
-        monkeypatch.setattr("finchlang.run.kernel.run_residual", self.run)
+        monkeypatch.setattr("finchlang.run.staging.run_residual", self.run)
         self.passes: tuple[Pass, ...] = ()
         self.by: set[Pass] = set()
 
@@ -307,7 +308,7 @@ def test_what_is_privatised() -> None:
     matrix = "Dense(Dense(Element(0)))"
 
     def count(text: str, **formats: str) -> int:
-        residual = kernel(text, **formats).residual
+        residual = kernel(text, **formats).staged.residual
         found = [sums(statement) for statement in residual.body.statements]
         return sum(len(loops) for tables in found for loops in tables.values())
 

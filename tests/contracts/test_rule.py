@@ -289,7 +289,9 @@ class Watch(Observer):
 
     def code(self, which: str) -> str:
         """The residual of the last kernel by other rules."""
-        return str(listing(Kernel(self.compiled.source, self.compiled.formats, which).residual))
+        return str(
+            listing(Kernel(self.compiled.source, self.compiled.formats, which).staged.residual)
+        )
 
 
 @cache
@@ -351,7 +353,7 @@ def lines(level: str, body: str) -> int:
     formats = {name: parse_format(f"{level}(Element(0.0))") for name in "ABDEFGHIJKLM"}
     formats["C"] = parse_format("SparseList(Element(0.0))")
     kernel = Kernel(parse_kernel(f"begin C .= 0; for i=_; C[i] = {body} end end"), formats)
-    return len(listing(kernel.residual).splitlines())
+    return len(listing(kernel.staged.residual).splitlines())
 
 
 def is_linear(lengths: list[int]) -> bool:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from finchlang.host.execute import run_residual
 from finchlang.host.fold import ZERO, const, op
 from finchlang.host.ir import Residual
-from finchlang.host.passes.undo_log import LAST_EPOCH, UndoLog, scattered, undo, with_undo_log
+from finchlang.host.noted import LAST_EPOCH, UndoLog, undo
+from finchlang.host.passes.undo_log import scattered, with_undo_log
 from finchlang.host.verify import check
-from finchlang.native import jit
-from finchlang.native.abi import layout_of
+from finchlang.native import jit, link
+from finchlang.native.function import layout_of
 from finchlang.run.kernel import Kernel
 from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
@@ -53,7 +54,7 @@ SCATTER = "for i = _\n y[k[i]] += s[i]\nend"
 )
 def test_what_few_stores_go_to_has_a_log(program: str, names: list[str]) -> None:
     formats = {name: parse_format(text) for name, text in FORMATS.items()}
-    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), formats).residual
+    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), formats).staged.residual
     assert [buffer.name for buffer in scattered(residual)] == names
     logged, undo_log = with_undo_log(residual)
     check(logged)
@@ -97,7 +98,7 @@ def evaluated(residual: Residual) -> Run:
 
 
 def native(residual: Residual) -> Run:
-    kernel = jit._kernel(layout_of(residual), jit.object_code(residual), None, None)
+    kernel = link.kernel_of(layout_of(residual), jit.object_code(residual), None, None)
 
     def run(arrays: Sequence[np.ndarray], inputs: Sequence[int]) -> tuple[bool, list[np.ndarray]]:
         after = list(arrays)

@@ -100,7 +100,7 @@ def staged(event: KernelEvent) -> list[Applied]:
         seen.append(shown(applied.before))
 
     event.stage(host, tracer)
-    assert text(event.compiled.recorded(host)) == text(event.residual)
+    assert text(event.compiled.staged.recorded(host)) == text(event.residual)
     return told
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.normalize import Context, stages
+from finchlang.normalize.context import Context
+from finchlang.normalize.pipeline import stages
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty

@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang import normalize
 from finchlang.algebra import OPERATORS, law
 from finchlang.denote import operators as denoted
 from finchlang.host import evaluate
 from finchlang.host.residual import ResidualHost
 from finchlang.native import emit_ops, jit
+from finchlang.normalize import pipeline
 from finchlang.operations import arithmetic
 from finchlang.repl.__main__ import main
 from finchlang.rules import simplify, table
 from finchlang.rules.engine import Rule
-from finchlang.run import kernel
+from finchlang.run import staging
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import Node, Variable
 from finchlang.testing import apart as apart_module
@@ -265,7 +265,7 @@ def test_an_engine_that_dies_or_hangs_differs(fault: str, said: str, monkeypatch
         return _does(fault, lambda _: None)
 
     monkeypatch.setattr(jit, "compile_residual", broken)
-    monkeypatch.setattr(kernel, "compile_residual", broken)
+    monkeypatch.setattr(staging, "compile_residual", broken)
     with Comparer(10) as apart:
         found = apart.compare(PROGRAM)
         assert found.differences and said in found.differences[0]
@@ -330,9 +330,9 @@ def test_a_pass_is_named(monkeypatch: Patch, forgetful: None) -> None:
     def swapped(node: Node) -> Node:
         return Variable("min") if node == Variable("max") else map_children(swapped, node)
 
-    (name, first), *others = normalize.PASSES
+    (name, first), *others = pipeline.PASSES
     passes = ((name, lambda program, context: swapped(first(program, context))), *others)
-    monkeypatch.setattr(normalize, "PASSES", passes)
+    monkeypatch.setattr(pipeline, "PASSES", passes)
     assert blame(PROGRAM, ways_of()).part == f"normalisation: {name}"
 
 

@@ -14,9 +14,7 @@ without a log 38 (640), with it 159 (910), with blocks of 8 and of 64 entries no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from finchlang.host.fold import ZERO, add, compare, minimum, sub
 from finchlang.host.ir import (
@@ -40,36 +38,9 @@ from finchlang.host.ir import (
     Var,
     While,
 )
+from finchlang.host.noted import Log, UndoLog
 from finchlang.host.walk import nested, rewrite, walk, written
 from finchlang.types import Int64, UInt8
-
-#: The epochs of calls are 1 to this one; then `touched` is to be cleared, and they begin again.
-LAST_EPOCH = UInt8.highest
-
-
-@dataclass(frozen=True)
-class Log:
-    """Which buffers and inputs of a program, by their numbers, belong to the log of one array.
-
-    For an array of n entries `touched` (zeros when it is new) has n entries at least, `at` n + 1 and
-    `was` n. `size` is the input that says n, where the program may grow the array: what is new need
-    not be noted.
-    """
-
-    array: int
-    touched: int
-    at: int
-    was: int
-    size: int | None
-
-
-@dataclass(frozen=True)
-class UndoLog:
-    """The logs of a program, and the input that says the epoch of a call, another one at each call
-    with the same `touched`. All their buffers and inputs stand behind the program's own."""
-
-    logs: tuple[Log, ...] = ()
-    epoch: int | None = None
 
 
 def with_undo_log(residual: Residual) -> tuple[Residual, UndoLog]:
@@ -103,12 +74,6 @@ def with_undo_log(residual: Residual) -> tuple[Residual, UndoLog]:
     body = Code((*empty, *rewrite(residual.body, noted).statements))
     result = replace(residual, buffers=tuple(buffers), inputs=tuple(inputs), body=body)
     return result, UndoLog(tuple(logs), len(residual.inputs))
-
-
-def undo(array: np.ndarray, at: np.ndarray, was: np.ndarray) -> None:
-    """Have the array as it was before the call that wrote this log."""
-    count = int(at[0])
-    array[at[1 : count + 1]] = was[:count]
 
 
 class _Writer:
