@@ -219,7 +219,13 @@ def diff(options: Namespace) -> int:
         seconds = 60 * options.minutes
         done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
         write("".join(f"{covered}\n" for covered in done))
-        return USER_ERROR if any(covered.wrong for covered in done) else SUCCESS
+        wrong = [covered for covered in done if covered.wrong]
+        for shown in [covered for covered in wrong if covered.text][:1]:
+            with Comparer(options.limit) as apart:
+                found = apart.compare(shown.text, shown.ways)
+                if not found.agrees:
+                    _reduced(options, shown.text, shown.ways, apart, {}, found)
+        return USER_ERROR if wrong else SUCCESS
     choices = {name: getattr(options, name) for name in ("workspaces", "checked", "threads")}
     engines, rules = options.engines or compare.SEMANTICS, options.rules
     ways = tuple(w for r in rules for w in compare.ways_of(engines, rules=r, **choices))

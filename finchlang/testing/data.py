@@ -89,9 +89,8 @@ class Data:
             format = draw.random.choice(fit) if fit else ""
             edits.append((self.spans[name], draw.tensor(name, value, shape, format)))
             said.append(f"{name} {' x '.join(map(str, shape))}{format and f' as {format}'}")
+        edits += _assertions(self.script)
         for node in self.script.statements:
-            if isinstance(node, Macro) and node.name == "assert":
-                edits.append((node.span, "nothing"))  # it is of the old data
             edits += [(size.span, str(sizes[size.value])) for size in _sizes(node, sizes)]
         is_plain = not draw.is_special and max([1, *sizes.values()]) < 100
         return Case(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_plain)
@@ -191,7 +190,8 @@ class _Draw:
             made = self.literal(level, format or own, mask)
             text = f"{name} = " + (f"swizzle({made}, {str(order)[1:-1]})" if order else made)
             if own and not order and self.keeps_fills and mask.any() and mask.size <= 64:
-                text += self.stored(name, level, mask)
+                new = self.literal(level, "", mask & (self.numbers.random(mask.shape) < 0.7))
+                text += _stored(name, level, mask, new)
             try:
                 Session("interpret", "all", lambda _: None).run(text)
             except FinchError:
@@ -231,19 +231,61 @@ class _Draw:
         values = [(alike or self.number(type)) if m else fill for m in mask.ravel("F").tolist()]
         return f"Tensor({format}, {_array(values, shape)})" if format else _array(values, shape)
 
-    def stored(self, name: str, level: Level, mask: np.ndarray) -> str:
-        """A kernel that writes new values where the mask says, fills among them, which it keeps."""
-        kept = _array([str(m).lower() for m in mask.ravel("F").tolist()], str(mask.shape)[1:-1])
-        values = self.literal(level, "", mask & (self.numbers.random(mask.shape) < 0.7))
-        order = "lkji"[-mask.ndim :]
-        at = f"[{', '.join(order[::-1])}]"
-        loops, fill = (
-            ", ".join(f"{i} = _" for i in order),
-            _typed(level.fill.value, level.element_type),
+
+def _stored(name: str, level: Level, kept: np.ndarray, values: str) -> str:
+    """A kernel that writes values where `kept` says, fills among them, which it keeps."""
+    mask = _array([str(m).lower() for m in kept.ravel("F").tolist()], str(kept.shape)[1:-1])
+    order = "lkji"[-kept.ndim :]
+    at, loops = f"[{', '.join(order[::-1])}]", ", ".join(f"{i} = _" for i in order)
+    fill = _typed(level.fill.value, level.element_type)
+    body = f"if {name}_at{at}; {name}{at} = {name}_of{at} end"
+    lines = f"{name}_at = {mask}", f"{name}_of = {values}", "@finch begin", f"{name} .= {fill}"
+    return "\n".join(["", *lines, f"for {loops}", body, "end", "end"])
+
+
+def statements_of(name: str, value: Any) -> str:
+    """Statements that give a name a tensor like this one, with the fills that it stores if a script can
+    write them."""
+    if isinstance(value, Scalar):
+        return (
+            f"{name} = {str(value.format)[:-1]}, {_typed(value.value, value.format.element_type)})"
         )
-        body = f"if {name}_at{at}; {name}{at} = {name}_of{at} end"
-        lines = f"{name}_at = {kept}", f"{name}_of = {values}", "@finch begin", f"{name} .= {fill}"
-        return "\n".join(["", *lines, f"for {loops}", body, "end", "end"])
+    is_turned = isinstance(value, SwizzledTensor)
+    body = value.body if is_turned else value
+    level, array, kept = body.format, body.to_numpy(), np.zeros(body.shape, bool)
+    kept[tuple(body.entries()[0])] = True
+    entries = [_typed(v, level.element_type) for v in array.ravel("F").tolist()]
+    values, sizes = _array(entries, str(array.shape)[1:-1]), ", ".join(map(str, array.shape))
+    empty = f"{name} = Tensor({level}, {sizes})"
+    made = [f"{name} = Tensor({level}, {values})", empty + _stored(name, level, kept, values)]
+    has_fills = bool((array[kept] == level.fill.value).any())
+    for text in made[:: -1 if has_fills else 1] if array.size else ():
+        session = Session("interpret", "all", lambda _: None)
+        try:
+            session.run(text)
+        except FinchError:
+            continue
+        turned = f"\n{name} = swizzle({name}, {str(value.permutation)[1:-1]})" if is_turned else ""
+        return text + turned
+    return empty
+
+
+def with_values(text: str, span: Any, values: dict[str, Any]) -> str:
+    """A script in which names have these values before what stands at `span`; without its assertions,
+    which are of other data. "" if there is no such place."""
+    if span is None:
+        return ""
+    made = [
+        statements_of(n, x) if isinstance(x, TENSORS) else f"{n} = {pretty(Literal(x)).strip()}"
+        for n, x in values.items()
+    ]
+    return _edited(text, [(span, "\n".join([*made, span.text])), *_assertions(parse_script(text))])
+
+
+def _assertions(script: Any) -> list[tuple[Any, str]]:
+    """Edits that take them out."""
+    macros = (node for node in script.statements if isinstance(node, Macro))
+    return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
 
 def _typed(value: Any, type: Type) -> str:

@@ -13,7 +13,7 @@ import math
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.testing import symbols
+from finchlang.testing.compare import Way, ways_of
+from finchlang.testing.data import with_values
 from finchlang.types import Bool, Float64, Type
 from finchlang.walk import walk
 
@@ -46,8 +48,9 @@ KEPT = 5000
 class Covered:
     """What was run of a kernel: patterns of how many, in how many cases; `whole` is the size up to which
     there was time for all patterns without stored fills, `values` names what had symbols; `wrong` are
-    differences, each with what shows it; `unproven` values are other terms, equal wherever they were
-    tried; `numbers` says why there were no symbols, if there were none."""
+    differences, each with what shows it; `text` is a script that shows the first with numbers, in `ways`;
+    `unproven` values are other terms, equal wherever they were tried; `numbers` says why there were no
+    symbols, if there were none."""
 
     kernel: str
     patterns: int = 0
@@ -59,6 +62,8 @@ class Covered:
     values: str = ""
     numbers: str = ""
     wrong: list[str] = field(default_factory=list)
+    text: str = ""
+    ways: tuple[Way, ...] = ()
 
     def __str__(self) -> str:
         share = f"{self.patterns} of {self.of} patterns"
@@ -144,10 +149,11 @@ class Small:
     """A kernel on all small operands: `rules` are compared on the residual evaluator, the first of them
     on all engines."""
 
-    def __init__(self, event: KernelEvent, rules: Sequence[str] = ("all", "paper")):
+    def __init__(self, event: KernelEvent, text: str = "", rules: Sequence[str] = ("all", "paper")):
         assert event.meaning is not None
-        kernel = event.compiled
+        kernel, self.text = event.compiled, text
         self.node, self.bound, self.functions = event.meaning()
+        self.numbers: tuple[Any, ...] = ()
         self.kernels = {which: Kernel(kernel.source, kernel.formats, which) for which in rules}
         self.formats, self.kernel = kernel.formats, self.kernels[rules[0]]
         line = self.node.span.line if self.node.span else 1
@@ -301,7 +307,7 @@ class Small:
     def _case(
         self, given: dict[str, Any], plain: dict[str, Any], numbers: Any, path: symbols.Path
     ) -> None:
-        is_first = not path.given
+        is_first, self.numbers = not path.given, numbers
         outcomes = {"denote": self._denoted(given, numbers, path)}
         if self.is_interpreted:
             outcomes["interpret"] = self._run("interpret", self.kernel, given, numbers, path)
@@ -385,15 +391,24 @@ class Small:
                 if differ is None:
                     self.covered.unproven += 1
                 elif differ is not False:
-                    self._tell(name, tensor, symbols.written(a), symbols.written(b), given)
+                    point = differ if isinstance(differ, dict) else path.points[0]
+                    self._tell(name, tensor, symbols.written(a), symbols.written(b), given, point)
                     break
 
-    def _tell(self, name: str, tensor: Any, a: Any, b: Any, given: dict[str, Any]) -> None:
+    def _tell(
+        self, name: str, tensor: Any, a: Any, b: Any, given: dict[str, Any], point: Any = None
+    ) -> None:
         shown = "; ".join(
             f"{n} = {t.to_numpy().shape}{[symbols.written(v) for v in t.to_numpy().ravel().tolist()]}"
             for n, t in given.items()
         )
         self.covered.wrong.append(f"  {name}: {tensor} is {b}, the denotation has {a}, of {shown}")
+        if not self.covered.text:
+            rules = name.partition(", ")[2] or next(iter(self.kernels))
+            self.covered.ways = tuple(replace(way, rules=rules) for way in ways_of())
+            bound = dict(zip(self.kernel.numbers, self.numbers, strict=True))
+            bound |= {n: symbols.with_numbers(t, point) for n, t in given.items()}
+            self.covered.text = with_values(self.text, self.node.span, bound)
 
 
 def kernels(
@@ -407,7 +422,7 @@ def kernels(
 
     class Found(Observer):
         def kernel(self, event: KernelEvent) -> None:
-            made.append(Small(event, rules))
+            made.append(Small(event, text, rules))
 
     Session("native", "all", lambda _: None, args, Found()).run(text, name)
     return made

@@ -26,6 +26,8 @@ from finchlang.host import evaluate, ir
 from finchlang.host.execute import ExecutingHost
 from finchlang.operation import Operation
 from finchlang.syntax import Call, Node, Script, Variable
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.types import Bool, Float64
 
 #: atoms with their powers, and such products with their factors: a term
@@ -183,6 +185,24 @@ def is_symbolic(value: Any) -> bool:
         and struct.unpack("<Q", struct.pack("<d", value))[0] & _BITS == _TAG
         and struct.unpack("<Q", struct.pack("<d", value))[0] != _TAG
     )
+
+
+def with_numbers(tensor: Any, point: dict[int, float] | None) -> Any:
+    """A tensor with the values that its terms have where symbols have these."""
+
+    def number(value: Any) -> Any:
+        return value_at(lifted(value), point) if is_symbolic(value) else value
+
+    if isinstance(tensor, Scalar):
+        return Scalar(tensor.format, number(tensor.value))
+    if isinstance(tensor, SwizzledTensor):
+        return SwizzledTensor.over(with_numbers(tensor.body, point), tensor.format)
+    memory = tensor.memory
+    if not memory.arrays or memory.arrays[-1].dtype != np.float64:
+        return tensor
+    values = np.array([number(v) for v in memory.arrays[-1].tolist()], np.float64)
+    own = Memory(memory.shape, [*memory.arrays[:-1], values], memory.counters)
+    return Tensor.over(tensor.format, own, True)
 
 
 def lifted(value: Any) -> Term:

@@ -263,7 +263,9 @@ def main() -> int:
         start = time.process_time()
         small, changed = run(meeting, options.size, options.seconds)
         seconds = round(time.process_time() - start, 2)
-        rows[meeting.name] = vars(small.covered) | {"changed": changed, "seconds": seconds}
+        ways = [str(way) for way in small.covered.ways]
+        more = {"ways": ways, "changed": changed, "seconds": seconds}
+        rows[meeting.name] = vars(small.covered) | more
         for line in small.covered.wrong[:1]:
             print(f"{meeting.name}\n{line}", flush=True)
         if options.out:

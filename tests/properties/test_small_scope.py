@@ -11,7 +11,9 @@ from finchlang.host.fold import add
 from finchlang.repl.__main__ import main
 from finchlang.rules import meet
 from finchlang.tensors.sorted_positions import Listed
+from finchlang.testing.compare import compare
 from finchlang.testing.exhaustive import exhaustive
+from finchlang.testing.replay import ways_in
 from tests.campaigns.small_scope import DERIVED, NESTS, SETS, Meeting, Nest, run
 
 MATRIX = """
@@ -96,6 +98,26 @@ def test_a_fault_in_a_derived_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(meet._Meeting, "_over", over)
     found = run(Meeting(("lookup", "stepper"), "*", "scalar"), 2, 60)[0].covered
     assert found.wrong and not any("paper" in line for line in found.wrong)
+    assert not compare(found.text, ways=found.ways).agrees
+
+
+def test_what_differs_with_symbols_is_reduced_as_a_script_with_numbers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = meet._Meeting._over
+
+    def over(self: Any, term: Any, leader: Any, first: Any, *others: Any) -> None:
+        right(self, term, leader, add(first, 1), *others)
+
+    monkeypatch.setenv("FINCH_CACHE_DIR", "")
+    monkeypatch.setattr(meet._Meeting, "_over", over)
+    file = tmp_path / "dot.finch"
+    file.write_text(Meeting(("lookup", "stepper"), "*", "scalar").text)
+    assert main(["diff", str(file), "--exhaustive", "1", "--seconds", "5"]) == 1
+    said = capsys.readouterr().out
+    replayed = said[said.index("# replay") :]
+    assert "look at the derived rule Meet" in replayed and len(replayed.splitlines()) < 25
+    assert not compare(replayed, ways=ways_in(replayed)).agrees
 
 
 def test_the_command_says_what_it_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
