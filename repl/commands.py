@@ -220,18 +220,14 @@ def diff(options: Namespace) -> int:
         done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
         write("".join(f"{covered}\n" for covered in done))
         wrong = [covered for covered in done if covered.wrong]
-        for shown in [covered for covered in wrong if covered.text][:1]:
-            with Comparer(options.limit) as apart:
-                found = apart.compare(shown.text, shown.ways)
-                if not found.agrees:
-                    _reduced(options, shown.text, shown.ways, apart, {}, found)
+        with Comparer(options.limit) as apart:
+            for shown in [covered for covered in wrong if covered.text][:1]:
+                _reduced(options, shown.text, shown.ways, apart, {})
         return USER_ERROR if wrong else SUCCESS
     choices = {name: getattr(options, name) for name in ("workspaces", "checked", "threads")}
     engines, rules = options.engines or compare.SEMANTICS, options.rules
-    ways = tuple(w for r in rules for w in compare.ways_of(engines, rules=r, **choices))
-    ways = tuple(
-        w for w in ways if w.engine != "denote" or w.rules == rules[0]
-    )  # it knows no rules
+    every = (w for r in rules for w in compare.ways_of(engines, rules=r, **choices))
+    ways = tuple(w for w in every if w.engine != "denote" or w.rules == rules[0])  # no rules there
     chosen |= {"file": options.file, "args": options.args, "against": options.against}
     with Comparer(options.limit) as apart:
         if options.cases or options.formats == "any":
@@ -239,7 +235,7 @@ def diff(options: Namespace) -> int:
         found = apart.compare(text, ways, **chosen)
         status = _compared(options, found)
         if status != SUCCESS and (options.seconds > 0 or options.save):
-            _reduced(options, text, ways, apart, chosen, found)
+            _reduced(options, text, ways, apart, chosen)
         return status
 
 
@@ -266,7 +262,7 @@ def _cases(
             counts["differs"] += 1
             lines.append(f"{case.what}: {found.report}")
             if first is None or len(case.text) < len(first[0].text):
-                first = case, own, found
+                first = case, own
         elif found.errors:
             wrong = found.errors[found.engines[-1]]
             counts[wrong.kind] += 1
@@ -282,8 +278,7 @@ def _cases(
     if first is None:
         return SUCCESS
     if options.seconds > 0 or options.save:
-        case, own, found = first
-        _reduced(options, case.text, own, apart, chosen, found)
+        _reduced(options, first[0].text, first[1], apart, chosen)
     return USER_ERROR
 
 
@@ -320,20 +315,16 @@ def _reduced(
     ways: Sequence[Way],
     apart: Comparer,
     chosen: dict[str, Any],
-    found: Comparison,
 ) -> None:
     """Reduce what differs, and say what is to blame; a file to replay it with is printed or saved."""
     from finchlang.script.paths import replace_file
-    from finchlang.testing.blame import blame
-    from finchlang.testing.reduce import reduce
+    from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 
-    def differs(small: str) -> bool:
-        return apart.shows(found, small, ways, **chosen)
-
-    small = reduce(text, differs, options.seconds)
-    why = str(blame(small, ways, partial(apart.compare, **chosen)))
-    shown = replay_text(small, ways, why, options.against)
+    small, why = small_text(text, tuple(ways), options.seconds, apart, **chosen)
+    if not str(why):  # it does not differ
+        return
+    shown = replay_text(small, ways, str(why), options.against)
     if options.save:
 
         def put(out: BinaryIO) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -125,23 +126,23 @@ def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, 
     return (*run_case(seed, options, cover), cover.counts)
 
 
-def small_text(text: str, chosen: tuple[Way, ...], seconds: float = REDUCES) -> tuple[str, Blame]:
-    """A smaller script that differs as this one does, and what is to blame."""
-    with Comparer(max(seconds, 1.0), is_quick=True) as apart:
-        found, end = apart.compare(text, chosen), time.monotonic() + seconds
-        for ways in (_telling(found, chosen), chosen) if found.faults else ():
-            first = found if ways == chosen else apart.compare(text, ways)
+def small_text(
+    text: str, chosen: tuple[Way, ...], seconds: float, apart: Comparer, **given: Any
+) -> tuple[str, Blame]:
+    """A smaller script that differs as this one does, and what is to blame; `given` is what else `compare`
+    takes. Raises FinchError "resource" if none comes to an end."""
+    found, end = apart.compare(text, chosen, **given), time.monotonic() + seconds
+    for ways in (_telling(found, chosen), chosen) if found.faults else ():
+        first = found if ways == chosen else apart.compare(text, ways, **given)
 
-            def differs(
-                small: str, first: Comparison = first, ways: tuple[Way, ...] = ways
-            ) -> bool:
-                return apart.shows(first, small, ways)
+        def differs(small: str, first: Comparison = first, ways: tuple[Way, ...] = ways) -> bool:
+            return apart.shows(first, small, ways, **given)
 
-            small = reduce(text, differs, end - time.monotonic()) if first.faults else text
-            if small != text and apart.shows(found, small, chosen):
-                text = small
-                break
-        return text, blame(text, chosen, apart.compare)
+        small = reduce(text, differs, end - time.monotonic()) if first.faults else text
+        if small != text and apart.shows(found, small, chosen, **given):
+            text = small
+            break
+    return text, blame(text, chosen, partial(apart.compare, **given))
 
 
 def _telling(found: Comparison, chosen: tuple[Way, ...]) -> tuple[Way, ...]:
@@ -196,8 +197,9 @@ def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: A
         return
     text, chosen = "" if is_apart(seed, options) else generate(seed), ways(options, seed)
     if text:
-        with suppress(FinchError):  # it comes to no end in the time of a reduction, and stays whole
-            text, why = small_text(text, chosen)
+        # it may come to no end in the time of a reduction, and stays whole
+        with suppress(FinchError), Comparer(REDUCES, is_quick=True) as apart:
+            text, why = small_text(text, chosen, REDUCES, apart)
             said = str(why) or said
     summary.findings[seed] = f"{kind}: {said}"
     if options.out:

@@ -269,7 +269,7 @@ def hunt(given: str, seconds: float) -> dict[str, Any]:
                 return {}
             with suppress(FinchError):
                 if not re.search("^# engines", text, re.M) and not apart.compare(text).agrees:
-                    small, why = small_text(text, ways_of(), 60)
+                    small, why = small_text(text, ways_of(), 60, apart)
                     return {"found": name, "lines": len(small.splitlines()), "says": str(why)}
     return {}
 
