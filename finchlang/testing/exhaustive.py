@@ -1,5 +1,5 @@
 """Small scope, whole: each kernel of a script on every pattern of its operands up to a size in each mode,
-with symbols for Float64 values (`symbols.py`), and natively with numbers.
+with symbols for Float64 values (`symbols.py`), both values of Bool, and natively with numbers.
 
 A place of an operand is empty, stored, or stores the fill; in a format that merges equal neighbours it
 may also be as its neighbour. Modes that one index runs over have one size. Values of other types are
@@ -97,8 +97,11 @@ class Operand:
         found: tuple[str, ...] = (STORED, EMPTY) if has_gaps else (STORED,)
         if any(level.merges for level in levels):
             found += (SAME,)
-        is_pattern = self.level.element_type is Bool and "val" not in dict(self.level.leaf.arrays)
-        return (*found, FILL) if with_fill and len(found) > 1 and not is_pattern else found
+        is_bool = self.level.element_type is Bool  # of which the fill is the other value
+        is_scalar = isinstance(self.level, ScalarLevel)
+        is_pattern = is_bool and not is_scalar and "val" not in dict(self.level.leaf.arrays)
+        has_fills = with_fill and (len(found) > 1 or is_bool) and not is_pattern
+        return (*found, FILL) if has_fills else found
 
     def body_shape(self, sizes: dict[Any, int]) -> tuple[int, ...]:
         shape = [sizes[mode] for mode in self.modes]
@@ -117,7 +120,8 @@ class Operand:
     def tensor(self, shape: tuple[int, ...], states: Sequence[str], is_symbolic: bool) -> Any:
         """Raises FinchError for what the format cannot store."""
         if isinstance(self.level, ScalarLevel):
-            value = self.level.fill.value if self.is_renewed else self.value(0)
+            is_fill = self.is_renewed or FILL in states
+            value = self.level.fill.value if is_fill else self.value(0)
             return Scalar(self.format, self.boxed(value) if is_symbolic else value)
         cells = list(np.ndindex(shape))
         values: list[Any] = []
@@ -159,12 +163,11 @@ class Small:
         line = self.node.span.line if self.node.span else 1
         self.covered = Covered(f"kernel at line {line}")
         self.operands = self._operands(kernel, self.node.program)
-        of_symbols = [
-            o.name for o in self.operands if not o.is_renewed and o.level.element_type is Float64
-        ]
-        self.is_symbolic, self.covered.values = bool(of_symbols), ", ".join(of_symbols)
-        if not of_symbols:
-            self.covered.numbers = "no operand holds Float64"
+        types = {o.name: o.level.element_type for o in self.operands if not o.is_renewed}
+        every = [name for name, type in types.items() if type in (Float64, Bool)]
+        self.is_symbolic, self.covered.values = Float64 in types.values(), ", ".join(every)
+        if not every:
+            self.covered.numbers = "no operand holds Float64 or Bool"
         self.keys = sorted({m for o in self.operands for m in o.modes}, key=str)
         self.is_interpreted = True
         self.made: dict[tuple[Any, ...], Any] = {}

@@ -126,3 +126,16 @@ def test_the_command_says_what_it_ran(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["diff", str(file), "--exhaustive", "1"]) == 0
     said = "kernel at line 5: 14 of 14 patterns, 14 cases, 0 refused alike, all values of A, x\n"
     assert capsys.readouterr().out == said
+
+
+def test_truth_values_are_both_tried() -> None:
+    text = """
+A = Tensor(Dense(Element(false)), 1)
+B = Tensor(SparseList(Element(false)), 1)
+s = Scalar(false, true)
+C = Tensor(Dense(Element(false)), 1)
+@finch begin C .= false; for i = _; C[i] = A[i] && (B[i] || s[]); end; end
+"""
+    (found,) = exhaustive(text, "truth", 1, 60)
+    # A is true or false, B empty or either, s either: of no elements s alone
+    assert (found.patterns, found.of) == (14, 14) and not found.wrong and not found.numbers
