@@ -8,6 +8,7 @@ import hashlib
 import os
 import random
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -135,6 +136,22 @@ def kept(cache: DiskCache | None, key: str, make: Callable[[], bytes]) -> bytes:
         content = make()
         cache.put(key, content)
     return content
+
+
+@cache
+def package_digest() -> str:
+    """A digest of the package: all that turns a text into object code. Reading it takes about
+    2 ms, once in a process; sizes and times would not tell apart wheels that were built alike."""
+    digest = hashlib.sha256()
+    package = sys.modules[__name__.partition(".")[0]]
+    for folder, inner, files in os.walk(package.__path__[0]):
+        inner.sort()
+        for name in sorted(files):
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb", buffering=0) as file:
+                    content = file.read()
+                digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def default_cache() -> DiskCache | None:

@@ -37,8 +37,8 @@ from finchlang.syntax import (
     Variable,
     Yield,
 )
+from finchlang.text.kept import script_of
 from finchlang.text.print import pretty
-from finchlang.text.recovery import parse_whole
 from finchlang.walk import EnoughFrames, block, replace, walk
 
 P = ParamSpec("P")
@@ -175,7 +175,7 @@ def _own() -> Session:
 
 def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
     """A kernel of a text, which stands in a source, in a session or one of its own."""
-    own, script = session or _own(), parse_whole(source.text, source.name)
+    own, script = session or _own(), script_of(source.text, source.name)
     last = script.statements[-1] if script.statements else None
     if isinstance(last, Function):
         own.execute(script)
@@ -233,7 +233,7 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
         text = ast.get_docstring(found, clean=False) or text  # Python 3.13 takes white space out
         first, last = found.body[0].lineno, found.body[0].end_lineno
     source = _source(text, file, lines, first, last)
-    script = parse_whole(source.text, source.name)
+    script = script_of(source.text, source.name)
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
     for name, node in _free(script).items():

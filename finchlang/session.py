@@ -35,7 +35,7 @@ from finchlang.script.views import Template
 from finchlang.source import FinchError, Note, Span
 from finchlang.syntax import Annotated, Function, KernelNode, Node, Yield
 from finchlang.tensors.level import Level
-from finchlang.text.recovery import parse_whole
+from finchlang.text.kept import script_of
 from finchlang.walk import walk
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class Session:
         site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
         if site is not None:
             return self._call(site, self.environment)
-        script = parse_whole(text, name)
+        script = script_of(text, name)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
             if len(self._alone) >= SITES:

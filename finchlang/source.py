@@ -39,6 +39,11 @@ class Source:
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
 
+def source_of(text: str, name: str) -> Source:
+    """A text as lines are counted in it: without a byte order mark, and with line feeds alone."""
+    return Source(text.removeprefix("\ufeff").replace("\r\n", "\n"), name)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A stretch of a source: 1-based line and column of its start, and of the place just after its end."""

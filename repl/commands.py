@@ -109,7 +109,7 @@ def directly(options: Namespace) -> int:
 def _session_of(options: Namespace, conversation: Conversation) -> Session:
     from finchlang.session import Session
 
-    from .views import Watching
+    from .notes import Watching
 
     has_text = options.e is not None and options.file is not None  # then no file is to be run
     arguments = [options.file, *options.args] if has_text else options.args
@@ -122,7 +122,7 @@ def run(options: Namespace) -> int:
     """`finch run FILE`."""
     from finchlang.session import Session
 
-    from .views import Notes
+    from .notes import Notes
 
     choices = options.engine, options.rules, write, options.args, Notes()
     Session(*choices, options.workspaces, options.checked).run_file(options.file)
@@ -131,7 +131,7 @@ def run(options: Namespace) -> int:
 
 def check(options: Namespace) -> int:
     """`finch check FILE`: silent if all is well and every kernel was reached."""
-    from .views import Notes
+    from .notes import Notes
 
     for span in _look(options, "check", Notes()).unchecked:
         place = f"{options.file}:{span.line}:{span.column}" if span else options.file

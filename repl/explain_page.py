@@ -13,8 +13,8 @@ from finchlang.rules.table import ALL
 from finchlang.script.paths import replace_file
 from finchlang.session import KernelEvent
 
+from .notes import Notes
 from .recording import Recording
-from .views import Notes
 
 #: how many kernels a page has
 KERNELS = 40

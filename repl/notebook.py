@@ -21,7 +21,7 @@ from finchlang.walk import walk
 from .conversation import Conversation, is_quiet
 from .directives import obey
 from .look import FinchLexer
-from .views import Watching
+from .notes import Watching
 
 #: names of the session that are not the notebook's
 OWN = ("ARGS", "ans")

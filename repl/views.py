@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from finchlang.host.print import text as listing
 from finchlang.host.residual import ResidualHost
@@ -13,29 +12,9 @@ from finchlang.rules.engine import Applied, Kind
 from finchlang.rules.table import RULES
 from finchlang.run.exchange import choice, sum_text
 from finchlang.session import KernelEvent, Observer
-from finchlang.source import Note
 from finchlang.syntax import KernelNode, Variable
 from finchlang.text.print import pretty
 from finchlang.walk import walk
-
-from .report import tell
-
-
-class Notes(Observer):
-    """The notes, on standard error (`finch run`, `finch check`, the prompt)."""
-
-    def note(self, note: Note) -> None:
-        tell(note)
-
-
-class Watching(Notes):
-    """The same at the prompt, where the last kernel can be looked at."""
-
-    def __init__(self, conversation: Any):
-        self.conversation = conversation
-
-    def kernel(self, event: KernelEvent) -> None:
-        self.conversation.kernel = event
 
 
 class Passes(Observer):

@@ -54,7 +54,7 @@ from finchlang.syntax import (
 )
 from finchlang.tensors.element import typed_literal
 from finchlang.tensors.tensor import Scalar
-from finchlang.text.kernel_builder import SPELLINGS
+from finchlang.text.literals import SPELLINGS
 from finchlang.types import TYPES
 from finchlang.walk import replace, rewrite_bottom_up, walk
 

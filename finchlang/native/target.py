@@ -4,14 +4,14 @@ cache on disk."""
 from __future__ import annotations
 
 import hashlib
-import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
+
+from finchlang.disk_cache import package_digest
 
 
 @cache
@@ -62,18 +62,4 @@ def key_of(*parts: str) -> str:
 
 @cache
 def _makers() -> tuple[str, ...]:
-    return _sources(), llvmlite.__version__, np.__version__, _environment()
-
-
-def _sources() -> str:
-    """A digest of the package: all that turns a program into object code. Reading it takes about
-    2 ms, once in a process; sizes and times would not tell apart wheels that were built alike."""
-    digest = hashlib.sha256()
-    for folder, inner, files in os.walk(Path(__file__).parent.parent):
-        inner.sort()
-        for name in sorted(files):
-            if name.endswith(".py"):
-                with open(os.path.join(folder, name), "rb", buffering=0) as file:
-                    content = file.read()
-                digest.update(f"{name} {len(content)}\n".encode() + content)
-    return digest.hexdigest()
+    return package_digest(), llvmlite.__version__, np.__version__, _environment()

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra import Operator
-from finchlang.rules.simplify import simplify
 from finchlang.script.environment import Environment
 from finchlang.script.tensors import element_type, over
 from finchlang.script.values import ARITHMETIC, check_arrays, is_array, on_types, operate
@@ -118,6 +117,8 @@ def _common(formats: list[Level], leaf: Level) -> Level:
 def _fill(op: Operator, operands: list[Any]) -> tuple[Literal, list[Literal | None]]:
     """`op` of the fills, and the numbers that the kernel has to know so that it finds the same: none
     where the fills decide, as 0 does a product; then the kernel is the same for every number."""
+    from finchlang.rules.simplify import simplify
+
     fills = [x.format.fill if isinstance(x, Tensor) else None for x in operands]
     types = [element_type(x) for x in operands]
     parts = [f or Variable("x", type=t) for f, t in zip(fills, types, strict=True)]

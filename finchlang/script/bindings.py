@@ -30,7 +30,7 @@ from finchlang.tensors.adopted import as_tensor, is_pydata, masked_entries
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.stored import Stored
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
-from finchlang.text.parse import parse_script
+from finchlang.text.kept import script_of
 from finchlang.types import Float64, foreign, promote, type_of_dtype, type_of_value
 from finchlang.walk import walk
 
@@ -44,7 +44,7 @@ def check_name(name: Any) -> None:
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
     try:
-        statements = parse_script(f"{name} = 0").statements
+        statements = script_of(f"{name} = 0").statements
     except FinchError:
         statements = ()
     if statements != (Let((Variable(name),), None, Literal(0)),):

@@ -22,8 +22,8 @@ from finchlang.syntax import (
     Node,
     Variable,
 )
-from finchlang.text.kernel_builder import SPELLINGS
-from finchlang.text.recovery import parse_whole
+from finchlang.text.kept import script_of
+from finchlang.text.literals import SPELLINGS
 
 
 class Forms(Calls):
@@ -174,7 +174,7 @@ class Forms(Calls):
             raise FinchError("I/O", f"{path} is no text") from None
         except OSError as error:
             raise FinchError("I/O", f"{path} cannot be read: {error.strerror}") from None
-        script = parse_whole(text, str(folder / path))
+        script = script_of(text, str(folder / path))
         return self.closure(script, OUTERMOST)(self.environment)
 
 

@@ -18,7 +18,7 @@ from finchlang.script.evaluate import Evaluator
 from finchlang.script.python_source import WORDS, translated
 from finchlang.source import FinchError
 from finchlang.syntax import Function
-from finchlang.text.parse import parse_script
+from finchlang.text.kept import script_of
 from finchlang.types import type_of_dtype
 from finchlang.walk import replace, rewrite_bottom_up
 
@@ -131,7 +131,7 @@ def _without_kernels(kernel: Any, environment: Environment) -> Any:
 
 @cache
 def _written(name: str) -> FinchFunction:
-    (node,) = parse_script(_WRITTEN[name], f"<{name}>").statements
+    (node,) = script_of(_WRITTEN[name], f"<{name}>").statements
     assert isinstance(node, Function)
     node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors stand at the call
     return made(node, {"pi": math.pi})

@@ -24,7 +24,7 @@ from finchlang.script.declarations import (
 from finchlang.script.python_functions import from_callable, function_of, made, remember
 from finchlang.source import FinchError
 from finchlang.syntax import Call, Function, Literal, Node, Variable
-from finchlang.text.parse import parse_script
+from finchlang.text.kept import script_of
 from finchlang.types import foreign, type_of_value
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -86,7 +86,7 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
 
 
 def _expression(text: str, what: str) -> Node:
-    statements = parse_script(text, what).statements
+    statements = script_of(text, what).statements
     if len(statements) != 1:
         raise FinchError("syntax", f"a {what} is one expression")
     return statements[0]

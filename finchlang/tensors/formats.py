@@ -30,7 +30,7 @@ from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.sparse_pinpoint import SparsePinpoint
 from finchlang.tensors.sparse_run_list import SparseRunList
 from finchlang.tensors.workspace import Workspace
-from finchlang.text.parse import parse_script
+from finchlang.text.kept import script_of
 from finchlang.types import Int64, Type, named_type
 
 _KINDS: tuple[type[Level], ...] = (
@@ -136,7 +136,7 @@ def parse_format(text: str) -> Level:
 
     Raises FinchError of kind syntax, unknown name or type, with its place in the text.
     """
-    statements = parse_script(text, "<format>").statements
+    statements = script_of(text, "<format>").statements
     if len(statements) != 1:
         raise FinchError("syntax", "a format is one expression like Dense(Element(0.0))")
     try:

@@ -39,8 +39,16 @@ from finchlang.syntax import (
 )
 from finchlang.text.annotation_builder import einsum_of
 from finchlang.text.forms_builder import FormsBuilder
-from finchlang.text.kernel_builder import SPELLINGS, nodes
-from finchlang.text.literals import STRING_PART, closing, escaped, number, pair, typed_literal
+from finchlang.text.kernel_builder import nodes
+from finchlang.text.literals import (
+    SPELLINGS,
+    STRING_PART,
+    closing,
+    escaped,
+    number,
+    pair,
+    typed_literal,
+)
 from finchlang.types import named_type
 
 CONSTANTS = {"true": True, "false": False, "missing": MISSING, "nothing": NOTHING}

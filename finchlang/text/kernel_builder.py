@@ -46,19 +46,10 @@ from finchlang.syntax import (
     Yield,
 )
 from finchlang.text.lines import span_of
+from finchlang.text.literals import ASSIGNMENTS, SPELLINGS
 from finchlang.types import Type, named_type
 from finchlang.walk import block, check_depth, replace, walk
 
-#: Other spellings of operators of the table.
-SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
-SPELLINGS |= {f".{sign}": f".{SPELLINGS[sign]}" for sign in "≤≥≠"}
-SPELLINGS |= {"≈": "isapprox", "∈": "isin", "in": "isin"}  # of scripts
-#: The assignment operators of kernels besides `<<op>>=` (Finch'25 Fig 8a has `<<op>>=` alone).
-ASSIGNMENTS = {
-    "=": "initwrite",
-    ":=": "overwrite",
-    **{f"{sign}=": sign for sign in ("+", "-", "*", "/", "&", "|")},
-}
 PROTOCOLS = frozenset(("walk", "gallop", "follow"))
 
 _SIGN = re.compile(r"[-+*/&|%^~!÷⊻<>≤≥≠]|&&|\|\||[=!<>]=|<<|>>")

@@ -1,4 +1,5 @@
-"""Number and string literals: what their text means, and what may be wrong with it."""
+"""Number and string literals: what their text means, and what may be wrong with it; and what signs stand
+for."""
 
 from __future__ import annotations
 
@@ -11,6 +12,17 @@ import numpy as np
 from finchlang.source import FinchError, Span
 from finchlang.syntax import Call, Literal, Node, Variable
 from finchlang.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
+
+#: Other spellings of operators of the table.
+SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
+SPELLINGS |= {f".{sign}": f".{SPELLINGS[sign]}" for sign in "≤≥≠"}
+SPELLINGS |= {"≈": "isapprox", "∈": "isin", "in": "isin"}  # of scripts
+#: The assignment operators of kernels besides `<<op>>=` (Finch'25 Fig 8a has `<<op>>=` alone).
+ASSIGNMENTS = {
+    "=": "initwrite",
+    ":=": "overwrite",
+    **{f"{sign}=": sign for sign in ("+", "-", "*", "/", "&", "|")},
+}
 
 _HEX = re.compile(r"0[xX][0-9a-fA-F]+\Z")
 _BINARY = re.compile(r"0[bB][01]+\Z")

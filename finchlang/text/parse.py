@@ -12,7 +12,7 @@ from lark import Token, UnexpectedCharacters, UnexpectedToken
 from lark.lexer import LexerThread
 
 from finchlang.locks import reentrant_lock
-from finchlang.source import FinchError, Source, Span
+from finchlang.source import FinchError, Source, Span, source_of
 from finchlang.syntax import Node, Script
 from finchlang.text.ast_builder import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
@@ -67,8 +67,7 @@ _lock = reentrant_lock()  # the builder knows one text at a time
 
 
 def _parse(text: str, name: str, start: str) -> Any:
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    source = Source(text, name)
+    source = source_of(text, name)
     with _lock, EnoughFrames():
         before, _builder.source = _builder.source, source
         try:

@@ -37,7 +37,7 @@ from finchlang.syntax import (
     While,
     Yield,
 )
-from finchlang.text.kernel_builder import ASSIGNMENTS
+from finchlang.text.literals import ASSIGNMENTS
 from finchlang.text.print_expressions import (
     STATEMENTS,
     body_of,

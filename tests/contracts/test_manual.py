@@ -20,8 +20,8 @@ from finchlang.repl.commands import FUNCTIONS
 from finchlang.repl.conversation import Conversation
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES
 from finchlang.repl.look import CONSTANTS, KEYWORDS
+from finchlang.repl.notes import Watching
 from finchlang.repl.prompt import LEAVE, answer
-from finchlang.repl.views import Watching
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.callables import PREDEFINED
 from finchlang.session import Session

@@ -1,0 +1,27 @@
+"""What is told of kernels while scripts run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.session import KernelEvent, Observer
+from finchlang.source import Note
+
+from .report import tell
+
+
+class Notes(Observer):
+    """The notes, on standard error (`finch run`, `finch check`, the prompt)."""
+
+    def note(self, note: Note) -> None:
+        tell(note)
+
+
+class Watching(Notes):
+    """The same at the prompt, where the last kernel can be looked at."""
+
+    def __init__(self, conversation: Any):
+        self.conversation = conversation
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.conversation.kernel = event
