@@ -71,7 +71,8 @@ def read_all(conversation: Conversation, stream: TextIO) -> int:
     """
     try:
         text = stream.read()
-    except UnicodeDecodeError:
+        text.encode()  # in the locale C what is none was read as surrogates
+    except UnicodeError:
         raise FinchError("I/O", "standard input is not UTF-8 text") from None
     conversation.run(text, "<stdin>")
     return 0

@@ -87,9 +87,10 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for command in ("run", "diff"):
         assert main([command, str(path)]) == 1
         assert "I/O error" in capsys.readouterr().err
-    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
-    done = subprocess.run(FINCH, input=b"\xff\xfe", env=strict, capture_output=True)
-    assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
+    for own in ({"PYTHONIOENCODING": "utf-8:strict"}, {"LC_ALL": "C"}):
+        env = {**os.environ, **own}
+        done = subprocess.run(FINCH, input=b"\xff\xfe", env=env, capture_output=True)
+        assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
 
 
 @pytest.mark.parametrize("fault", [Bug("lost a term"), KeyError("lost")])
