@@ -7,7 +7,6 @@ stands in several accesses is one looplet, and is lowered once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import EQUAL
@@ -22,7 +21,6 @@ from finchlang.looplets import (
     Switch,
     Thunk,
 )
-from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import (
     Context,
     accesses_in,
@@ -37,6 +35,7 @@ from finchlang.rules.context import (
     rewrite_accesses,
     with_bounds,
 )
+from finchlang.rules.early_exit import Exit, count, first_step
 from finchlang.rules.engine import (
     Arm,
     Machine,
@@ -48,10 +47,9 @@ from finchlang.rules.engine import (
     rule,
 )
 from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve, with_sizes
-from finchlang.rules.leaving import count, leaving
 from finchlang.rules.prove import at_most
 from finchlang.rules.shared import shared
-from finchlang.rules.simplify import empty_extent, name_of, repeated_body, simplify
+from finchlang.rules.simplify import name_of, repeated_body, simplify
 from finchlang.syntax import (
     EMPTY,
     Access,
@@ -323,39 +321,28 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
     E = Context(term, ())
     start, stop = E.region
 
-    def once(i: Expr) -> Expr:
-        define = Define(E.term.index, as_node(i), term.body)
-        machine.tell("Loop", lambda: (E.over(i, stop).term, block(define, _left(E, i, stop))), i)
+    def step(i: Expr, before: Node | None = None) -> Node:
+        define, left = Define(E.term.index, as_node(i), term.body), _left(E, i, stop)
+        whole = block(define, left)
+        machine.tell("Loop", lambda: (before or E.over(i, stop).term, whole), i)
         machine.run(define, state.inside())
+        if left != EMPTY:
+            machine.tell("Block", lambda: (whole, left))
+        return left
+
+    def at(i: Expr) -> Expr:
+        step(i)
         return i
 
-    def each(i: Expr) -> None:
-        once(i)
-        define = Define(E.term.index, as_node(i), term.body)
-        machine.tell("Block", lambda: (block(define, _left(E, i, stop)), _left(E, i, stop)))
-
-    leaves = bool(triggers(machine, term, state))
-    if machine.one_by_one and not leaves and leaving(machine, term, state) is None:
-        return _first_taken(machine, E, state, each), state
+    if machine.one_by_one:
+        return first_step(machine, term, state, step), state
     if at_most(stop, start):  # at most one iteration
-        if_not_empty(state.host, start, stop, lambda: drop(once(start)))
-    elif machine.one_by_one or leaves:
-        return run_regions(machine, term, state, start, stop, once), state
+        if_not_empty(state.host, start, stop, lambda: drop(step(start)))
     else:
-        count(machine, term, state, start, stop, each, term.index.name)
+        exit = Exit(machine, term, state, start)
+        count(exit, start, stop, at, term.index.name)
+        exit.finish(stop)
     return EMPTY, state
-
-
-def _first_taken(machine: Machine, E: Context, state: State, each: Callable[[Expr], None]) -> Node:
-    """What Loop leaves of a loop, and Block of that, where steps are taken one by one."""
-    start, stop = E.region
-    if not machine.holds(compare("le", start, stop)):
-        machine.tell("Simplify", lambda: (E.term, EMPTY), law=name_of(empty_extent))
-        return EMPTY
-    host = state.host  # for which coordinates are data
-    i = host.get(host.cell(start, E.term.index.name), lower=start, upper=stop)
-    each(i)
-    return _left(E, i, stop)
 
 
 def _left(E: Context, i: Expr, stop: Expr) -> Node:

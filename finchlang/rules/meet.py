@@ -33,7 +33,6 @@ from finchlang.rules.absence import (
     is_product,
     variables,
 )
-from finchlang.rules.breaks import run_regions, triggers
 from finchlang.rules.context import Context, accesses_in, bounded, find_looplets, put, put_in
 from finchlang.rules.cursors import (
     Cursor,
@@ -45,8 +44,8 @@ from finchlang.rules.cursors import (
     runs_of,
     stretch,
 )
+from finchlang.rules.early_exit import Exit, count
 from finchlang.rules.engine import Machine, State, Step, if_not_empty, rule
-from finchlang.rules.leaving import Asked, asked_after, count
 from finchlang.rules.pieces import Pieces, are_divided, leaves_nothing
 from finchlang.rules.prove import greater, lesser
 from finchlang.rules.regions import divided
@@ -166,11 +165,7 @@ class _Meeting:
             update = self._update() if self.lists[0] else None
             return None if update is None else self._counted(0, update)
         are_distinct = all(c is None or c.known.are_distinct for c in self.lists)
-        if (
-            not are_distinct
-            or not are_divided(self.nests)
-            or triggers(self.machine, self.term, self.state)
-        ):
+        if not are_distinct or not are_divided(self.nests):
             return None
         mask = next((x for x in self.nests if self._parts(x)), None)
         if mask is not None:
@@ -266,7 +261,9 @@ class _Meeting:
             last = lesser(sub(known.stop, 1), last)
         over = Extent(Value(first), Value(last))
         self.machine.tell("Meet", lambda: (self.term, Loop(Index("q"), over, self.term.body)))
-        self._over(self.term, leader, first, last, end is None)
+        exit = Exit(self.machine, self.term, self.state, self.start)
+        self._over(self.term, leader, first, last, end is None, exit)
+        exit.finish(self.stop)
         return EMPTY, self.state
 
     def _list(self, k: int) -> Listed:
@@ -281,14 +278,16 @@ class _Meeting:
             return stretch.cursor(self.host, self.start, self.stop)
         return self.lists[k] or Pieces(self.nests[k], beyond)
 
-    def _over(self, term: Loop, leader: Listed, first: Expr, last: Expr, is_whole: bool) -> None:
+    def _over(
+        self, term: Loop, leader: Listed, first: Expr, last: Expr, is_whole: bool, exit: Exit
+    ) -> None:
         """A loop's part at each position first..last of a cursor; `is_whole`: all of them are in it."""
 
-        def once(term: Loop, q: Expr) -> None:
+        def once(q: Expr) -> Expr:
             start, stop, make = leader.known.entry(self.host, q)
             if leader.known.are_points:
                 self._at_point(term, leader, start, make(self.host))
-                return
+                return start
             if not leader.stands_at(self.start):
                 start = greater(start, self.start)
             stop = stop if is_whole else lesser(stop, self.stop)
@@ -296,21 +295,9 @@ class _Meeting:
             self.machine.tell("Loop", lambda: (term, inside), start)
             run = partial(self.machine.run, inside, self.state)
             run() if is_whole else if_not_empty(self.host, start, stop, run)
+            return stop
 
-        def part(q: Expr) -> Expr:
-            once(term, q)
-            return q
-
-        def rest(left: Loop, start: Expr) -> None:
-            self._over(left, leader, start, last, is_whole)
-
-        if first is last:
-            once(term, first)
-        elif triggers(self.machine, term, self.state):
-            run_regions(self.machine, term, self.state, first, last, part, rest)
-        else:
-            step = partial(once, term)
-            count(self.machine, term, self.state, first, last, step, "q")
+        once(first) if first is last else count(exit, first, last, once, "q")
 
     def _at_point(self, term: Loop, leader: Listed, i: Expr, payload: Node) -> None:
         """A loop at the coordinate of a point, where the others are searched."""
@@ -345,18 +332,18 @@ class _Meeting:
     def _together(self) -> None:
         """First as long as all have an entry, where what they have is read and selected; then what is left
         when one has none: of each such rest a loop, if that makes no code twice."""
-        absent, is_left = self.absent, asked_after(self.machine, self.term, self.state)
+        absent, exit = self.absent, Exit(self.machine, self.term, self.state, self.start)
         leaders = variables(absent)
         self.cursors = [self._cursor(k) for k in range(len(self.nests))]
         self._enter(leaders)
         rests = self._rests(leaders)
         if rests is not None or self._are_values(leaders):
-            self._loop(self.term, absent, is_left, True)
+            self._loop(self.term, absent, exit, True)
         if rests is None:
-            self._loop(self.term, absent, is_left, False)
-            return
-        for rest, term in rests.items():
-            self._alone(rest, term, is_left)
+            self._loop(self.term, absent, exit, False)
+        for rest, term in (rests or {}).items():
+            self._alone(rest, term, exit)
+        exit.finish(self.stop)
 
     def _rests(self, leaders: list[int]) -> dict[Where, Loop] | None:
         """What is left when one operand has no entry any more, and where that does nothing; None unless
@@ -409,16 +396,16 @@ class _Meeting:
         #: where the rest of the region begins, if not where an entry does
         self.at = host.cell(self.start, "at") if is_cut else None
 
-    def _alone(self, rest: Where, term: Loop, is_left: Asked) -> None:
+    def _alone(self, rest: Where, term: Loop, exit: Exit) -> None:
         """What is left when all operands but those of `rest` have no entry any more."""
         left = variables(rest)
         c = self.cursors[left[0]]
         if len(left) > 1 or not c.are_points or not isinstance(c, Listed):
-            self._loop(term, rest, is_left, True)
+            self._loop(term, rest, exit, True)
         else:
-            self._over(term, c, c.known.here(self.host), sub(c.end, 1), True)
+            self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
 
-    def _loop(self, term: Loop, absent: Where, is_left: Asked, is_sure: bool) -> None:
+    def _loop(self, term: Loop, absent: Where, exit: Exit, is_sure: bool) -> None:
         """The loop of the rule, as long as something is left to be done; `is_sure`: and all have an
         entry."""
         leaders = variables(absent) if absent != NEVER else self.among(term)
@@ -433,6 +420,6 @@ class _Meeting:
             self.stop if self.is_open else None,
             add(self.stop, 1),
             is_sure,
-            is_left,
+            exit,
         )
         self.host.loop(turn.is_left, turn.once())

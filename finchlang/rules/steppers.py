@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import partial, reduce
 
-from finchlang.host.fold import add, compare, maximum
+from finchlang.host.fold import compare, maximum
 from finchlang.host.ir import Expr
 from finchlang.looplets import Blocks, Jumper, Stepper, Steps, apart, set_end
-from finchlang.rules.breaks import run_regions
 from finchlang.rules.context import Context, looplet_rule
-from finchlang.rules.engine import Machine, State, Step, Terms, if_not_empty
+from finchlang.rules.early_exit import in_regions
+from finchlang.rules.engine import Machine, State, Step, if_not_empty
 from finchlang.rules.prove import at_most, lesser
 
 
@@ -25,7 +25,7 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
 
     The leader is the first jumper with the largest stride (Looplets'23 section 6, Table 2). Blocks stay
     jumpers, since they are not cut, and in a block others may lead."""
-    (first, last), host, jumpers = E.region, state.host, E.holes
+    last, host, jumpers = E.region[1], state.host, E.holes
 
     def region(start: Expr) -> Expr:
         for j in jumpers:
@@ -54,10 +54,9 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
                 host.branch(leads, lambda: lead(k), lambda: attempt(k + 1))
 
         attempt(0)
-        machine.tell("Jumper", _steps(E, start, stop, last), start)
         return stop
 
-    return run_regions(machine, E.term, state, first, last, region), state
+    return in_regions(machine, "Jumper", E.term, state, region), state
 
 
 #: what jumpers and steppers have in common
@@ -102,12 +101,6 @@ def stepper_next(machine: Machine, E: Context, state: State) -> Step:
         if not is_point:  # what comes after a single coordinate seeks anyway
             for s, stride in zip(steppers, strides, strict=True):
                 host.branch(compare("eq", stride, stop), partial(s.next, host))
-        machine.tell("StepperNext", _steps(E, start, stop, last), start)
         return stop
 
-    return run_regions(machine, E.term, state, first, last, region), state
-
-
-def _steps(E: Context, start: Expr, stop: Expr, last: Expr) -> Terms:
-    """The loop over start..last before and after its part up to `stop`."""
-    return lambda: (E.over(start, last).term, E.over(add(stop, 1), last).term)
+    return in_regions(machine, "StepperNext", E.term, state, region), state

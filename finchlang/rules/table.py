@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from finchlang.rules import (
-    breaks,
+    early_exit,
     expressions,
     loops,
     meet,
@@ -33,7 +33,7 @@ RULES: tuple[Rule, ...] = (
     regions.run,
     unions.union,
     regions.spike,
-    breaks.early_break,
+    early_exit.early_exit,
     meet.meet,
     regions.sequence,
     steppers.jumper,
@@ -62,7 +62,7 @@ ALL = (*RULES, *expressions.EXPRESSIONS.values())
 
 
 #: the rules by whose names one may be left out: those that no program needs
-OPTIONAL = frozenset(r.name for r in RULES if r.is_derived) | {breaks.BREAK}
+OPTIONAL = frozenset(r.name for r in RULES if r.is_derived) | {early_exit.BREAK}
 
 
 def rules(which: str = "all") -> tuple[Rule, ...]:

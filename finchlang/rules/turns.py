@@ -24,8 +24,8 @@ from finchlang.looplets import Run, Stepper
 from finchlang.rules.absence import NEVER, Formula, Where, fold, is_product, variables
 from finchlang.rules.context import Context, accesses_in, put
 from finchlang.rules.cursors import Cursor, Listed, Seen
+from finchlang.rules.early_exit import Exit
 from finchlang.rules.engine import Machine, State
-from finchlang.rules.leaving import Asked
 from finchlang.rules.prove import at_most, lesser
 from finchlang.syntax import Loop, Node, Value
 from finchlang.walk import substitute
@@ -47,7 +47,7 @@ class Turn:
     stop: Expr | None
     beyond: Expr
     is_sure: bool
-    asked: Asked
+    exit: Exit
 
     @property
     def host(self) -> Host:
@@ -64,7 +64,7 @@ class Turn:
         if self.stop is not None:
             assert self.at is not None
             found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
-        return conjunction(found, self.asked.holds())
+        return conjunction(found, self.exit.holds())
 
     @property
     def is_uncut(self) -> bool:
@@ -128,7 +128,7 @@ class Turn:
             move() if is_over else host.branch(compare("eq", s.last, stop), move)
         if self.at is not None:
             host.set(self.at, add(stop, 1))
-        self.asked.ask()
+        self.exit.ask(stop)
 
     def _tell_apart(self, there: Sequence[Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may

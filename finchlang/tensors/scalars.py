@@ -1,7 +1,7 @@
 """Scalars: tensors without dimensions, kept in a cell rather than in an array (Finch'25 3.3.3, Table 4).
 
 What a scalar's name says of its structure is for the rules to use: a sparse one may be equal to its
-fill, a short-circuit one ends reductions early (`rules/breaks.py`).
+fill, a short-circuit one ends reductions early (`rules/early_exit.py`).
 """
 
 from __future__ import annotations

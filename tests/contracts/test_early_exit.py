@@ -1,0 +1,123 @@
+"""Traces of loops that are left early: each step begins with what the one before left, and the exit has a
+name, by the rules of the paper and by all, interpreted and staged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from finchlang.host.residual import ResidualHost
+from finchlang.rules.early_exit import BREAK
+from finchlang.rules.engine import Applied, Kind
+from finchlang.rules.shown import shown
+from finchlang.session import KernelEvent, Observer, Session
+
+DATA = """
+v = [1.0, 0.0, 2.0, 3.0, 0.0, 4.0, 5.0, 6.0]
+w = [1.0, 7.0, 0.0, 3.0, 0.0, 4.0, 0.0, 6.0]
+A = Tensor(SparseList(Element(0.0)), v); B = Tensor(SparseList(Element(0.0)), w)
+R = Tensor(RunList(Element(0.0)), v); C = Tensor(SparseBlockList(Element(0.0)), v)
+D = Tensor(SparseByteMap(Element(0.0)), w)
+M = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 3.0; 0.0 2.0 5.0; 4.0 0.0 6.0])
+g = Scalar(false); n = Scalar(0); s = Scalar(0.0); y = Tensor(Dense(Element(false)), 3)
+p = ShortCircuitScalar(false); q = ShortCircuitScalar(false); r = SparseShortCircuitScalar(0)
+"""
+#: kernels that leave a loop before its end: over lookups, steppers, jumpers, runs, and where several meet
+KERNELS = (
+    "g .= false; for i = _; g[] |= v[i] > 1 end",
+    "g .= false; for i = _; g[] |= A[i] > 1 end",
+    "g .= false; for i = _; g[] |= A[gallop(i)] > 1 end",
+    "g .= false; for i = _; g[] |= R[i] > 1 end",
+    "g .= false; for i = _; g[] |= A[i] * B[i] > 1 end",
+    "g .= false; for i = _; g[] |= A[i] + B[i] > 1 end",
+    "g .= false; for j = _, i = _; g[] |= M[i, j] > 1 end",
+    "y .= false; for j = _, i = _; y[j] |= M[i, j] > 1 end",
+    "p .= false; for i = _; p[] |= v[i] > 1 end",
+    "p .= false; for i = _; p[] |= A[i] > 1 end",
+    "p .= false; for i = _; p[] |= A[i] == 0 end",
+    "p .= false; for i = _; p[] |= A[gallop(i)] * B[gallop(i)] > 1 end",
+    "p .= false; for i = _; p[] |= A[i] + B[i] + D[i] > 1 end",
+    "p .= false; for i = _; p[] |= A[i] * B[i] + C[i] > 1 end",
+    "p .= false; for j = _, i = _; p[] |= M[i, j] > 1 end",
+    "r .= 0; for i = _; r[] <<choose(0)>>= ifelse(A[i] > 1, i, 0) end",
+    "p .= false; s .= 0; for i = _; p[] |= A[i] > 1; s[] += B[i] end",
+    "p .= false; q .= false; for i = _; p[] |= A[i] > 1; q[] |= B[i] > 3 end",
+    "p .= false; q .= false; r .= 0; n .= 0\n"
+    "for i = _; p[] |= v[i] > 1; q[] |= B[i] > 3; r[] <<choose(0)>>= i; n[] += 1 end",
+)
+
+
+class Told(Observer):
+    """All that a tracer is told of a kernel while it is interpreted, one step at a time, or staged."""
+
+    traces = one_by_one = True
+
+    def __init__(self, is_staged: bool):
+        self.is_staged, self.steps = is_staged, list[tuple[Applied, str, str]]()
+
+    def kernel(self, event: KernelEvent) -> None:
+        if self.is_staged:
+            event.stage(ResidualHost(), self.tell)
+
+    def rule(self, applied: Applied) -> None:
+        if not self.is_staged:
+            self.tell(applied)
+
+    def tell(self, applied: Applied) -> None:
+        if applied.kind != Kind.EXPRESSION:
+            self.steps.append((applied, shown(applied.before), shown(applied.after)))
+
+
+def told(kernel: str, rules: str, is_staged: bool) -> list[tuple[Applied, str, str]]:
+    session = Session("interpret", rules)
+    session.run(DATA)
+    session.observer = Told(is_staged)
+    session.run(f"@finch begin {kernel} end")
+    return session.observer.steps
+
+
+def broken(steps: list[tuple[Applied, str, str]], is_exact: bool) -> Iterator[str]:
+    """Where the steps of a trace do not chain. What is left is for a step at the same depth, or is run
+    deeper, as a whole or by statements. Of iterations that are taken at once the steps of one stand
+    for all: unless the chain `is_exact` terms are the same but for coordinates, and steps may go back."""
+    left: dict[int, list[str]] = {}  # by depth; the last of the terms is what is to be done next
+    for applied, before, after in steps:
+        depth = applied.depth
+        if not is_exact:
+            before, after = (re.sub(r"(for \w+ =) .*", r"\1", text) for text in (before, after))
+        for deeper in [d for d in left if d > depth]:
+            if is_exact and left[deeper][-1]:
+                yield f"{applied.name} leaves a premise undone: {left[deeper][-1]}"
+            del left[deeper]
+        known, above = left.setdefault(depth, []), left.get(depth - 1, [""])
+        if known and known[-1]:
+            if before not in known and not (applied.kind == Kind.PREMISE and is_exact):
+                yield f"{applied.name} at depth {depth} is applied to\n{before}\n, not\n{known[-1]}"
+        elif above[-1].startswith(before):
+            above.append(above[-1][len(before) :].lstrip("\n"))  # is done here
+        if applied.kind == Kind.STEP:
+            left[depth] = [after] if is_exact else [*known, before, after]
+    for depth, terms in left.items():
+        if is_exact and terms[-1:] != [""]:
+            yield f"at depth {depth} there is left: {terms}"
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+@pytest.mark.parametrize("rules", ["paper", "all"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_traces_chain_and_name_the_exit(kernel: str, rules: str, is_staged: bool) -> None:
+    steps = told(kernel, rules, is_staged)
+    assert [*broken(steps, rules == "paper" and not is_staged)] == []
+    exits = [(before, after) for step, before, after in steps if step.name == BREAK]
+    assert exits and all(before != after for before, after in exits)
+    assert all(step.name != BREAK for step, *_ in told(kernel, f"{rules}-{BREAK}", is_staged))
+
+
+def test_a_trace_that_does_not_chain_is_found() -> None:
+    steps = told(KERNELS[1], "paper", False)
+    assert [*broken(steps[:-1], True)]
+    for k, (step, *_) in enumerate(steps):
+        if step.kind == Kind.STEP and step.name in ("StepperNext", "Unfurl", BREAK):
+            assert [*broken(steps[:k] + steps[k + 1 :], True)], step.name
