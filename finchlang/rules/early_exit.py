@@ -280,7 +280,7 @@ class Exit:
 
 
 def first_step(
-    machine: Machine, term: Loop, state: State, step: Callable[[Expr, Loop], Node]
+    machine: Machine, term: Loop, state: State, at: str, step: Callable[[Expr, Loop], Node]
 ) -> Node:
     """What is left of a loop after its first step, where steps are taken one by one: what that leaves, or
     if it is left before or after it what is left without the reductions."""
@@ -291,7 +291,7 @@ def first_step(
     exit = Exit(machine, term, state)
     if exit.leaves(term, False):
         return exit.rest(term)
-    left = step(host.get(host.cell(first, term.index.name), lower=first, upper=last), term)
+    left = step(host.get(host.cell(first, at), lower=first, upper=last), term)
     loop = left.body if isinstance(left, Sieve) else left
     if not exit.leaves(loop, True):
         return left
@@ -320,7 +320,7 @@ def in_regions(
     if at_most(last, first):  # at most one coordinate
         if_not_empty(state.host, first, last, lambda: drop(step(first)))
     elif machine.one_by_one:
-        return first_step(machine, term, state, lambda start, before: step(start, before)[0])
+        return first_step(machine, term, state, "at", lambda start, before: step(start, before)[0])
     else:
         exit = Exit(machine, term, state, first)
         exit.loop(first, last, taken)

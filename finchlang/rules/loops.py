@@ -335,7 +335,7 @@ def loop(machine: Machine, term: Node, state: State) -> Step | None:
         return i
 
     if machine.one_by_one:
-        return first_step(machine, term, state, step), state
+        return first_step(machine, term, state, term.index.name, step), state
     if at_most(stop, start):  # at most one iteration
         if_not_empty(state.host, start, stop, lambda: drop(step(start)))
     else:
