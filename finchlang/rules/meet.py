@@ -297,7 +297,10 @@ class _Meeting:
             run() if is_whole else if_not_empty(self.host, start, stop, run)
             return stop
 
-        once(first) if first is last else count(exit, first, last, once, "q")
+        if first is last and exit.going is None:
+            once(first)
+        else:
+            count(exit, first, last, once, "q")
 
     def _at_point(self, term: Loop, leader: Listed, i: Expr, payload: Node) -> None:
         """A loop at the coordinate of a point, where the others are searched."""

@@ -3,8 +3,11 @@ name, by the rules of the paper and by all, interpreted and staged."""
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 
@@ -70,11 +73,19 @@ class Told(Observer):
             self.steps.append((applied, shown(applied.before), shown(applied.after)))
 
 
-def told(kernel: str, rules: str, is_staged: bool) -> list[tuple[Applied, str, str]]:
-    session = Session("interpret", rules)
+@cache
+def data() -> dict[str, Any]:
+    session = Session("interpret")
     session.run(DATA)
-    session.observer = Told(is_staged)
+    return {name: session[name] for name in session.names()}
+
+
+def told(kernel: str, rules: str, is_staged: bool) -> list[tuple[Applied, str, str]]:
+    session = Session("interpret", rules, observer=Told(is_staged))
+    for name, value in data().items():
+        session[name] = copy.deepcopy(value)
     session.run(f"@finch begin {kernel} end")
+    assert isinstance(session.observer, Told)
     return session.observer.steps
 
 
@@ -91,7 +102,7 @@ def broken(steps: list[tuple[Applied, str, str]], is_exact: bool) -> Iterator[st
             if is_exact and left[deeper][-1]:
                 yield f"{applied.name} leaves a premise undone: {left[deeper][-1]}"
             del left[deeper]
-        known, above = left.setdefault(depth, []), left.get(depth - 1, [""])
+        known, above = left.setdefault(depth, []), left.get(depth - 1) or [""]
         if known and known[-1]:
             if before not in known and not (applied.kind == Kind.PREMISE and is_exact):
                 yield f"{applied.name} at depth {depth} is applied to\n{before}\n, not\n{known[-1]}"
@@ -121,3 +132,11 @@ def test_a_trace_that_does_not_chain_is_found() -> None:
     for k, (step, *_) in enumerate(steps):
         if step.kind == Kind.STEP and step.name in ("StepperNext", "Unfurl", BREAK):
             assert [*broken(steps[:k] + steps[k + 1 :], True)], step.name
+
+
+@pytest.mark.parametrize(
+    "kernel", [kernel for kernel in KERNELS if "A" in kernel and "B" in kernel]
+)
+def test_loops_of_several_lists_are_left_within_meet(kernel: str) -> None:
+    names = {step.name for step, *_ in told(kernel, "all", True)}
+    assert "Meet" in names and names.isdisjoint(("StepperNext", "Jumper"))
