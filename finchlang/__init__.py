@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,13 @@ def __getattr__(name: str) -> Any:
     """A public name, imported when it is first used: `finch --version` needs none of them."""
     if name not in _MODULES:
         raise AttributeError(f"module 'finchlang' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(f"finchlang.{_MODULES[name]}"), name)
+    collects = gc.isenabled()
+    gc.disable()  # classes stay: Python would look among them for garbage, time and again, in vain
+    try:
+        value = globals()[name] = getattr(import_module(f"finchlang.{_MODULES[name]}"), name)
+    finally:
+        if collects:
+            gc.enable()
     return value
 
 
