@@ -24,7 +24,7 @@ from finchlang.run.arguments import describe
 from finchlang.run.kernel import Kernel
 from finchlang.session import KernelEvent, Observer, Session
 from finchlang.source import FinchError
-from finchlang.syntax import Access, Call, Index, Node, Variable
+from finchlang.syntax import Access, Call, Extent, Index, Node, Variable
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.scalars import Scalar as ScalarLevel
@@ -32,7 +32,7 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.testing import symbols
 from finchlang.testing.compare import Way, ways_of
 from finchlang.testing.data import with_values
-from finchlang.types import Bool, Float64, Type
+from finchlang.types import Bool, Float64, Int64, Type
 from finchlang.walk import walk
 
 EMPTY, STORED, FILL, SAME = "empty", "stored", "fill", "same"
@@ -77,13 +77,15 @@ class Covered:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that a kernel takes: `modes` say which modes have one size, `first` numbers its values."""
+    """A tensor that a kernel takes: `modes` say which modes have one size, `first` numbers its values, for
+    which there are symbols if it `is_free`."""
 
     name: str
     format: Any
     modes: tuple[Any, ...]
     is_renewed: bool
     first: int
+    is_free: bool
 
     @property
     def level(self) -> Level:
@@ -113,8 +115,9 @@ class Operand:
         type, level = self.level.element_type, self.level
         if type is Bool:
             return not level.fill.value
-        if type.is_float:
-            return float(PRIMES[self.first + k] * (-1) ** (k % 2))
+        if type.is_float or self.is_free:
+            number = PRIMES[self.first + k] * (-1) ** (k % 2)
+            return float(number) if type.is_float else number
         return type.wrap(1 + k % 3) if type.is_integer else type.wrap((PRIMES[k], 1 + k % 3))
 
     def tensor(self, shape: tuple[int, ...], states: Sequence[str], is_symbolic: bool) -> Any:
@@ -135,18 +138,20 @@ class Operand:
         coords = np.array([cells[k] for k in kept], np.int64).reshape(-1, len(shape)).T
         numbers = np.array([values[k] for k in kept], self.level.element_type.dtype)
         body = Tensor.from_coo(self.level, shape, list(coords), numbers)
-        if is_symbolic and self.level.element_type is Float64:
+        if is_symbolic and self.is_free:
             memory = body.memory
-            last = np.array([self.boxed(v) for v in memory.arrays[-1].tolist()], np.float64)
+            own = memory.arrays[-1]
+            last = np.array([self.boxed(v) for v in own.tolist()], own.dtype)
             body = Tensor.over(
                 self.level, Memory(shape, [*memory.arrays[:-1], last], memory.counters), True
             )
         return SwizzledTensor.over(body, self.format) if isinstance(self.format, Swizzled) else body
 
     def boxed(self, value: Any) -> Any:
-        if self.level.element_type is not Float64 or value == self.level.fill.value or not value:
+        if not self.is_free or value == self.level.fill.value or not value:
             return value
-        return symbols.boxed(symbols.atom("symbol", f"{self.name}_{value:g}", value))
+        term = symbols.atom("symbol", f"{self.name}_{value:g}", value)
+        return symbols.boxed(term, self.level.element_type is Int64)
 
 
 class Small:
@@ -163,11 +168,11 @@ class Small:
         line = self.node.span.line if self.node.span else 1
         self.covered = Covered(f"kernel at line {line}")
         self.operands = self._operands(kernel, self.node.program)
-        types = {o.name: o.level.element_type for o in self.operands if not o.is_renewed}
-        every = [name for name, type in types.items() if type in (Float64, Bool)]
-        self.is_symbolic, self.covered.values = Float64 in types.values(), ", ".join(every)
+        read = [o for o in self.operands if not o.is_renewed]
+        every = [o.name for o in read if o.is_free or o.level.element_type is Bool]
+        self.is_symbolic, self.covered.values = any(o.is_free for o in read), ", ".join(every)
         if not every:
-            self.covered.numbers = "no operand holds Float64 or Bool"
+            self.covered.numbers = "no operand holds Float64, or Int64 that is no index, or Bool"
         self.keys = sorted({m for o in self.operands for m in o.modes}, key=str)
         self.is_interpreted = True
         self.made: dict[tuple[Any, ...], Any] = {}
@@ -181,12 +186,17 @@ class Small:
                 x = same[x]
             return x
 
+        symbolic = {Float64, Int64}
         for access in walk(program):
+            if isinstance(access, Extent) and any(isinstance(n, Access) for n in walk(access)):
+                symbolic.discard(Int64)
             if isinstance(access, Access) and isinstance(access.tensor, Variable):
                 for k, index in enumerate(access.indices):
                     place = (access.tensor.name, k)
                     if isinstance(index, Call) and len(index.args) == 1:  # by a protocol
                         index = index.args[0] if index.op in PROTOCOLS else index
+                    if not isinstance(index, Index):  # which integers may be
+                        symbolic.discard(Int64)
                     if isinstance(index, Index):
                         key = named.setdefault(place, index.name)
                         if root(key) != root(index.name):
@@ -196,7 +206,8 @@ class Small:
             modes = [(name, k) for k in range(bound.level.order)]
             keys = tuple(root(named[m]) if m in named else f"{m[0]}.{m[1] + 1}" for m in modes)
             is_renewed = bound.name in kernel.signature.renewed
-            found.append(Operand(name, self.formats[name], keys, is_renewed, 27 * (len(found) % 8)))
+            own = name, self.formats[name], keys, is_renewed, 27 * (len(found) % 8)
+            found.append(Operand(*own, bound.level.element_type in symbolic))
         return found
 
     def distinct(self) -> tuple[str, ...]:
@@ -284,13 +295,7 @@ class Small:
         except FinchError:
             self.covered.refused += 1
             return
-        draw = random.Random(1)
-        count = len(symbols._by_atom)
-        kinds = [(-2.0, -1.0, 0.0, 1.0, 2.0), tuple(draw.uniform(-3, 3) for _ in range(50))]
-        points: list[dict[int, float]] = [{}]
-        for k in range(POINTS if self.is_symbolic else 0):
-            points.append({a: draw.choice(kinds[k % 2]) for a in range(count)
-                           if symbols._by_atom[a][0] == "symbol"})  # fmt: skip
+        points = symbols.points(POINTS if self.is_symbolic else 0)
         stack: list[tuple[bool, ...]] = [()]
         for _ in range(CASES):
             if not stack:
@@ -384,13 +389,12 @@ class Small:
                 self._tell(name, tensor, expected.shape, array.shape, given)
                 continue
             for a, b in zip(expected.ravel().tolist(), array.ravel().tolist(), strict=True):
-                if name == "native" and symbols.is_symbolic(a):
-                    a = symbols.value_at(symbols.lifted(a))
-                if isinstance(a, float) and isinstance(b, float):
-                    near = math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
-                    differ = False if near else path.differ(a, b)
-                else:
-                    differ = a != b
+                if name == "native":
+                    a = symbols.number_of(a)
+                if isinstance(a, float) and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9):
+                    continue
+                is_term = any(isinstance(x, float) or symbols.is_symbolic(x) for x in (a, b))
+                differ = path.differ(a, b) if is_term else a != b
                 if differ is None:
                     self.covered.unproven += 1
                 elif differ is not False:

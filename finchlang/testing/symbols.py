@@ -1,9 +1,10 @@
-"""Symbols for values: terms stand in Float64 arrays as NaNs that carry their number, so that levels, rules
-and storage move them as they move numbers; only operations know them.
+"""Symbols for values: terms stand in Float64 arrays as NaNs that carry their number, and in Int64 arrays as
+integers far from all others, so that levels, rules and storage move them as they move numbers; only
+operations know them.
 
 A term is a polynomial over atoms with rational coefficients: sums and products are associative,
 commutative and distribute, constants are exact, and powers of an atom may be negative. An atom is a
-symbol, which stands for any finite real number; `min` or `max` of a set of terms (associative,
+symbol, which stands for any finite real number, or integer; `min` or `max` of a set of terms (associative,
 commutative, idempotent); the inverse of a sum; or another operation on terms, of which nothing is known.
 Two terms that are the same so are equal over the reals wherever no divisor is 0: of floats, up to the
 order of operations and their rounding. A comparison of terms is decided by the `Path`.
@@ -12,6 +13,7 @@ order of operations and their rounding. A comparison of terms is decided by the 
 from __future__ import annotations
 
 import math
+import random
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -28,12 +30,13 @@ from finchlang.operation import Operation
 from finchlang.syntax import Call, Node, Script, Variable
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64
+from finchlang.types import Bool, Float64, Int64
 
 #: atoms with their powers, and such products with their factors: a term
 Monomial = tuple[tuple[int, int], ...]
 Term = tuple[tuple[Monomial, Any], ...]
 _TAG, _BITS = 0x7FFC << 48, 0xFFFC << 48
+_WHOLE = 0x2BAD << 48
 _terms: dict[Term, int] = {}
 _by_number: list[Term] = []
 _atoms: dict[tuple[Any, ...], int] = {}
@@ -120,23 +123,27 @@ def _extreme(name: str, a: Term, b: Term) -> Term:
 
 def value_at(term: Term, point: dict[int, float] | None = None) -> float:
     """The value of a term where atoms have these values, symbols the number to try them with if none."""
+    return float(_value_at(term, point, float))
+
+
+def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any], Any]) -> Any:
 
     def of(k: int) -> float:
         what = _by_atom[k]
         if point and k in point:
             return point[k]
         if what[0] == "symbol":
-            return float(what[2])
-        values = [value_at(t, point) for t in what[1:]]
+            return number(what[2])
+        values = [_value_at(t, point, number) for t in what[1:]]
         if what[0] == "inverse":
             return 1 / values[0] if values[0] else math.inf
         if what[0] in ("min", "max"):
             return min(values) if what[0] == "min" else max(values)
         return evaluate.apply(what[0], Float64, Float64, values)
 
-    total = 0.0
+    total = number(0)
     for monomial, factor in term:
-        part = float(factor)
+        part = number(factor)
         for k, power in monomial:
             base = of(k)
             part *= base**power if base or power > 0 else math.inf
@@ -166,19 +173,25 @@ def written(value: Any) -> str:
 # ----------------------------------------------------------------------------- terms among numbers
 
 
-def boxed(term: Term) -> float:
-    """The number that stands for a term; a constant for itself."""
+def boxed(term: Term, is_whole: bool = False) -> Any:
+    """The number that stands for a term, an integer if it is of those; a constant for itself."""
     if not term or (len(term) == 1 and not term[0][0]):
+        if is_whole:
+            return Int64.wrap(int(term[0][1]) if term else 0)
         plain = float(term[0][1]) if term else 0.0
         if not term or Fraction(plain) == term[0][1]:
             return plain
     if term not in _terms:
         _terms[term] = len(_by_number)
         _by_number.append(term)
+    if is_whole:
+        return _WHOLE | _terms[term]
     return struct.unpack("<d", struct.pack("<Q", _TAG | (_terms[term] + 1)))[0]
 
 
 def is_symbolic(value: Any) -> bool:
+    if isinstance(value, (int, np.int64)):
+        return int(value) >> 48 == _WHOLE >> 48
     return (
         isinstance(value, float)
         and value != value
@@ -187,26 +200,45 @@ def is_symbolic(value: Any) -> bool:
     )
 
 
+def points(count: int) -> list[dict[int, float]]:
+    """Choices of values for all symbols: the numbers to try them with, and so many by chance."""
+    draw, found = random.Random(1), list[dict[int, float]]([{}])
+    kinds = [(-2.0, -1.0, 0.0, 1.0, 2.0), tuple(draw.uniform(-3, 3) for _ in range(50))]
+    known = [(k, type(what[2])) for k, what in enumerate(_by_atom) if what[0] == "symbol"]
+    for k in range(count):
+        found.append({at: number(draw.choice(kinds[k % 2])) for at, number in known})
+    return found
+
+
+def number_of(value: Any, point: dict[int, float] | None = None) -> Any:
+    """A number, or what a term is where symbols have these values."""
+    if not is_symbolic(value):
+        return value
+    is_whole = not isinstance(value, float)
+    found = _value_at(lifted(value), point, int if is_whole else float)
+    return Int64.wrap(int(found)) if is_whole else found
+
+
 def with_numbers(tensor: Any, point: dict[int, float] | None) -> Any:
     """A tensor with the values that its terms have where symbols have these."""
 
-    def number(value: Any) -> Any:
-        return value_at(lifted(value), point) if is_symbolic(value) else value
-
     if isinstance(tensor, Scalar):
-        return Scalar(tensor.format, number(tensor.value))
+        return Scalar(tensor.format, number_of(tensor.value, point))
     if isinstance(tensor, SwizzledTensor):
         return SwizzledTensor.over(with_numbers(tensor.body, point), tensor.format)
     memory = tensor.memory
-    if not memory.arrays or memory.arrays[-1].dtype != np.float64:
+    if not memory.arrays:
         return tensor
-    values = np.array([number(v) for v in memory.arrays[-1].tolist()], np.float64)
+    last = memory.arrays[-1]
+    values = np.array([number_of(v, point) for v in last.tolist()], last.dtype)
     own = Memory(memory.shape, [*memory.arrays[:-1], values], memory.counters)
     return Tensor.over(tensor.format, own, True)
 
 
 def lifted(value: Any) -> Term:
     """The term of a finite number."""
+    if is_symbolic(value) and not isinstance(value, float):
+        return _by_number[int(value) ^ _WHOLE]
     if is_symbolic(value):
         return _by_number[(struct.unpack("<Q", struct.pack("<d", value))[0] ^ _TAG) - 1]
     return constant(value if isinstance(value, Fraction) else Fraction(value))
@@ -271,7 +303,8 @@ class Path:
             return self.asks(difference(*terms), SIGNS[name])
         if name == "isnan":
             return False
-        return boxed(_made(name, terms, args))
+        is_whole = any(is_symbolic(a) and not isinstance(a, float) for a in args)
+        return boxed(_made(name, terms, args), is_whole and name != "fdiv")
 
     def _with_infinity(self, name: str, args: Sequence[Any]) -> Any:
         if name not in (*SIGNS, "add", "sub", "min", "max", "mul", "fdiv"):
@@ -311,7 +344,7 @@ def _made(name: str, terms: list[Term], args: Sequence[Any]) -> Term:
             for _ in range(int(args[2])):
                 first = product(first, base)
             return first
-        case "fpow" if not is_symbolic(args[1]) and args[1] in range(1, 9):
+        case "fpow" | "ipow" if not is_symbolic(args[1]) and args[1] in range(1, 9):
             return (
                 product(first, _made("fpow", terms, [args[0], args[1] - 1]))
                 if args[1] > 1
@@ -320,6 +353,13 @@ def _made(name: str, terms: list[Term], args: Sequence[Any]) -> Term:
     if name in _UNKNOWN:
         return atom(name, *terms)
     raise Unsupported(f"{name} of a symbol")
+
+
+def converted(value: Any, is_whole: bool) -> Any:
+    """The same term as a Float64, or Int64."""
+    if is_whole and isinstance(value, float):
+        raise Unsupported("a symbol as an integer")
+    return boxed(lifted(value), is_whole)
 
 
 class SymbolicHost(ExecutingHost):
@@ -332,8 +372,8 @@ class SymbolicHost(ExecutingHost):
     def compute(self, operation: ir.Op, args: list[Any]) -> Any:
         if not any(map(is_symbolic, args)):
             return super().compute(operation, args)
-        if operation.name == "cast" and operation.type is Float64:
-            return args[0]
+        if operation.name == "cast" and operation.type in (Float64, Int64):
+            return converted(args[0], operation.type is Int64)
         return self.path.computed(operation.name, args)
 
 
@@ -344,14 +384,19 @@ def symbolic_denotation(path: Path) -> Callable[..., Denotation]:
         def computed(*args: Any) -> Any:
             if not any(map(is_symbolic, args)):
                 return MEANINGS[key](*args)
-            if key[0] in ("identity", "initwrite", "overwrite", "Float64"):
-                return np.float64(args[-1])
+            if key[0] in ("identity", "initwrite", "overwrite"):
+                return args[-1]
+            if key[0] in ("Float64", "Int64"):
+                made = converted(args[-1], key[0] == "Int64")
+                return np.float64(made) if key[0] == "Float64" else np.int64(made)
             if key[0] == "sign":
-                return np.float64(path.sign(lifted(args[0])))
+                return type(args[0])(path.sign(lifted(args[0])))
             if key[0] == "inv":
                 return np.float64(path.computed("fdiv", [1.0, args[0]]))
             found = path.computed(_NAMES.get(key, key[0]), [a.item() for a in args])
-            return np.bool_(found) if isinstance(found, bool) else np.float64(found)
+            if isinstance(found, bool):
+                return np.bool_(found)
+            return np.float64(found) if isinstance(found, float) else np.int64(found)
 
         return computed
 

@@ -11,6 +11,7 @@ from finchlang.host.fold import add
 from finchlang.repl.__main__ import main
 from finchlang.rules import meet
 from finchlang.tensors.sorted_positions import Listed
+from finchlang.testing import symbols
 from finchlang.testing.compare import compare
 from finchlang.testing.exhaustive import exhaustive
 from finchlang.testing.replay import ways_in
@@ -139,3 +140,33 @@ C = Tensor(Dense(Element(false)), 1)
     (found,) = exhaustive(text, "truth", 1, 60)
     # A is true or false, B empty or either, s either: of no elements s alone
     assert (found.patterns, found.of) == (14, 14) and not found.wrong and not found.numbers
+
+
+def test_integers_are_symbols_where_they_are_no_places() -> None:
+    made = "\n".join(f"{n} = Tensor(SparseList(Element(0)), 2)" for n in "ABC")
+    loops = "@finch begin C .= 0; for i = _; C[i] = {}; end; end\n"
+    texts = (
+        "A[i] * (B[i] + 3) - i",
+        "max(A[i], 2 * B[i])",
+        "A[i] > B[i] ? A[i] : 1",
+        "B[A[i] + 1]",
+    )
+    found = exhaustive("\n".join([made, *map(loops.format, texts)]), "integers", 1, 60)
+    assert [row.values for row in found if not row.numbers] == ["A, B"] * 3
+    assert found[2].cases > found[2].patterns and not any(row.wrong for row in found)
+    assert not any(row.unproven for row in found)
+
+
+def test_a_fault_in_integers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = symbols.SymbolicHost.compute
+
+    def compute(self: Any, operation: Any, args: list[Any]) -> Any:
+        is_product = operation.name == "mul" and any(map(symbols.is_symbolic, args))
+        return 6 if is_product else right(self, operation, args)
+
+    monkeypatch.setattr(symbols.SymbolicHost, "compute", compute)
+    found = run(Nest("terms"), 1, 60)[0].covered
+    assert not found.wrong and found.values == "a"
+    text = Nest("terms").text.replace("a[i] + 2", "a[i] * 3")
+    (found,) = exhaustive(text, "terms", 1, 60)
+    assert found.wrong
