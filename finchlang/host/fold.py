@@ -80,6 +80,8 @@ def _trivial(name: str, exprs: tuple[Expr, ...], result: Type) -> Expr | None:
         return first.args[name == "second"]
     if name == "cast":
         return first if first.type == result else None
+    if name == "not":
+        return first.args[0] if isinstance(first, Op) and first.name == "not" else None
     if name == "select":
         if isinstance(first, Const):
             return exprs[1] if first.value else exprs[2]
@@ -233,4 +235,11 @@ def conjunction(*conditions: Expr) -> Expr:
     result: Expr = TRUE
     for condition in conditions:
         result = op("and", result, condition)
+    return result
+
+
+def disjunction(*conditions: Expr) -> Expr:
+    result: Expr = FALSE
+    for condition in conditions:
+        result = op("or", result, condition)
     return result

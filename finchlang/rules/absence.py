@@ -8,7 +8,7 @@ the expression, as is the formula, which is never multiplied out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from typing import Any, TypeVar
@@ -147,6 +147,18 @@ def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
     return rest(where)
 
 
+def implies(where: Where, other: Where) -> bool:
+    """Whether a formula holds where another one does, as far as can be told part by part."""
+    if isinstance(where, int):
+        return given(other, [where]) == ALWAYS
+    if not where.is_and:
+        return all(implies(part, other) for part in where.parts)
+    numbers = [part for part in where.parts if isinstance(part, int)]
+    rest = given(other, numbers)
+    formulas = [part for part in where.parts if isinstance(part, Formula)]
+    return rest == ALWAYS or any(implies(part, rest) for part in formulas)
+
+
 def alternatives(where: Where) -> list[int]:
     """The operands that alone make a formula true."""
     parts = where.parts if isinstance(where, Formula) and not where.is_and else (where,)
@@ -165,9 +177,10 @@ class _Case:
     literal: Literal
     may_miss: bool = False
 
-    @property
-    def key(self) -> Any:
-        return literal_type(self.literal), repr(self.literal.value), self.may_miss
+
+def key_of(literal: Literal | None) -> Any:
+    """What literals of the same value and type have in common."""
+    return literal and (literal_type(literal), repr(literal.value))
 
 
 #: what an expression is, and where
@@ -224,8 +237,10 @@ class Absence:
         if id(node) not in self._seen:
             known: _Known = {}
             for case, where in self._cases(node):
-                before = known[case.key][1] if case.key in known else NEVER
-                known[case.key] = case, either(before, where)
+                key = key_of(case.literal)
+                before, there = known.get(key, (case, NEVER))
+                may_miss = before.may_miss or case.may_miss
+                known[key] = replace(case, may_miss=may_miss), either(there, where)
             self._seen[id(node)] = node, known
         return self._seen[id(node)][1]
 
@@ -245,17 +260,24 @@ class Absence:
                 yield from self._defined[node].values()
 
     def _of_call(self, node: Call) -> Iterator[_Found]:
-        """What a call is where each argument alone is a literal, all are, or as few as are needed."""
+        """What a call is where each argument alone is a literal, all are, or as few as are needed. Where
+        all make it another one than one alone does, as in Inf - Inf, that one decides nothing."""
         every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
         known = {k: found for k, found in every.items() if found}
-        for k, found in known.items():
-            for one in found:
-                yield from self._asked(node, known, {k: one})
-        if len(known) < 2:
-            return
-        for together in product(*known.values()):
+        alone = [
+            (k, one, case)
+            for k, found in known.items()
+            for one in found
+            for case in self._asked(node, known, {k: one})
+        ]
+        for together in product(*known.values()) if len(known) > 1 else ():
             whole = dict(zip(known, together, strict=True))
-            yield from self._asked(node, known, whole)
+            for case in self._asked(node, known, whole):
+                yield case
+                key = key_of(case[0].literal)
+                alone = [
+                    x for x in alone if whole[x[0]] is not x[1] or key_of(x[2][0].literal) == key
+                ]
             for k in known if len(known) > 2 else ():  # as few as are needed, without the k-th
                 few = whole
                 for dropped in [*range(k, len(node.args)), *range(k)]:
@@ -263,6 +285,7 @@ class Absence:
                     if fewer and any(self._asked(node, known, fewer)):
                         few = fewer
                 yield from self._asked(node, known, few)
+        yield from (case for _, _, case in alone)
 
     def _asked(
         self, node: Call, known: Mapping[int, Iterable[_Found]], chosen: Mapping[int, _Found]
@@ -274,7 +297,7 @@ class Absence:
             for k, found in known.items()
             if k not in chosen
             for case, there in found
-            if both(where, there) == where
+            if implies(where, there)
         }
         chosen = {**also, **chosen}
         args = tuple(chosen[k][0].literal if k in chosen else a for k, a in enumerate(node.args))

@@ -15,12 +15,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.algebra import operator
-from finchlang.host.fold import FALSE, TRUE, add, compare, conjunction, const, minimum, op
+from finchlang.host.fold import (
+    FALSE,
+    TRUE,
+    add,
+    compare,
+    conjunction,
+    const,
+    disjunction,
+    minimum,
+    op,
+)
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.normalize.types import type_of
 from finchlang.operation import Operation
-from finchlang.rules.cases import disjunction
 from finchlang.rules.context import Context, accesses_in, bounded, with_bounds
 from finchlang.rules.engine import Machine, State, Step, drop, if_not_empty, rule
 from finchlang.rules.prove import at_most

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from functools import partial, reduce
 
 from finchlang.algebra import operator
-from finchlang.host.fold import cast, compare, const, op
+from finchlang.host.fold import cast, compare, const, disjunction, op
 from finchlang.host.ir import Expr
 from finchlang.host.scratch import scratch
 from finchlang.looplets import Choice, Lookup, Run, Spike, Thunk
-from finchlang.rules.cases import Cases, Outcome, choice, disjunction
 from finchlang.rules.context import accesses_in, bounded, put
 from finchlang.rules.engine import Machine, State, Step
 from finchlang.rules.expressions import evaluate
-from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
+from finchlang.rules.joint import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.one_of import gives_tensors, one_of
 from finchlang.rules.pieces import selected
 from finchlang.rules.simplify import simplify
@@ -106,13 +105,11 @@ class Point(Joint):
 
     # what operands are
 
-    def cases(self, access: Access) -> Cases | None:
+    def outcomes(self, access: Access) -> Outcomes | None:
         options = self._options(access)
         if options is not None:
-            given, otherwise = options
-            parts = [(when, Cases((), outcome_of(node))) for when, node in given]
-            return choice(parts, Cases((), outcome_of(otherwise)))
-        return Cases((), None) if not access.indices and self._is_plain(access.tensor) else None
+            return [(when, outcome_of(node)) for when, node in options[0]], outcome_of(options[1])
+        return ([], None) if not access.indices and self._is_plain(access.tensor) else None
 
     def _is_plain(self, tensor: Node) -> bool:
         """Whether a tensor without dimensions is one value."""
@@ -172,7 +169,7 @@ class Point(Joint):
         row = operator(node.op) if isinstance(node, Call) else None
         if row is not None and row.associative and row.commutative:
             parts = _chain(node, node)
-            known = [p for p in parts if self.analysis.cases(p) is not None]
+            known = [p for p in parts if self.is_known(p)]
             if known and self._is_joint(_chained(node, known)):
                 yield node, known
                 parts = [p for p in parts if p not in known]
@@ -185,9 +182,7 @@ class Point(Joint):
     def _is_joint(self, node: Node) -> bool:
         """Whether the cases of an expression are known, and no argument alone decides it: those that
         do are better asked one after the other."""
-        if self.analysis.cases(node) is None:
-            return False
-        return not self.analysis.is_decided(node)
+        return self.is_known(node) and not self.is_decided(node)
 
     def _operands_of(self, parts: list[Node]) -> set[int]:
         """The spikes and choices among the operands of expressions."""
@@ -201,16 +196,12 @@ class Point(Joint):
     # telling cases apart
 
     def _tell_apart(self, root: Node, parts: list[Node]) -> Step:
-        cases = self.analysis.cases(_chained(root, parts))
-        if cases is None:  # too many: of the first of them
-            root, parts = parts[0], parts[:1]
-            cases = self.analysis.cases(root)
-        assert cases is not None
+        given, otherwise = self.cases(_chained(root, parts))
         arms: list[tuple[Expr, Arm]] = [
             (self.certain(when), partial(self._in_case, root, parts, outcome))
-            for when, outcome in cases.given
+            for when, outcome in given
         ]
-        return self.in_arms(arms, partial(self._in_case, root, parts, cases.otherwise))
+        return self.in_arms(arms, partial(self._in_case, root, parts, otherwise))
 
     def _in_case(self, root: Node, parts: list[Node], outcome: Outcome) -> Node:
         """The term where the expression is `outcome`."""
@@ -218,7 +209,7 @@ class Point(Joint):
             self.values = {}
             term = self.term
             for part in parts:
-                term = replaced(term, part, self.analysis.evaluated(part, self._value))
+                term = replaced(term, part, self.evaluated(part, self._value))
             return term
         others = [n for n in _chain(root, root) if n not in parts] if parts[0] is not root else []
         return replaced(self.term, root, _chained(root, [outcome, *others]))

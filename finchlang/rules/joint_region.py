@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from finchlang.host.fold import TRUE, op
+from finchlang.host.fold import TRUE, disjunction, op
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import AcceptRun, Choice, Lookup, Run, Switch
-from finchlang.rules.cases import Cases, Outcome, choice, disjunction
 from finchlang.rules.context import accesses_in, is_at, put
 from finchlang.rules.engine import Step
-from finchlang.rules.joint import Arm, Joint, outcome_of, replaced
+from finchlang.rules.joint import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.pieces import choose
 from finchlang.syntax import Access, Assign, Call, Loop, Node
 from finchlang.walk import children
@@ -24,16 +23,16 @@ class Region(Joint):
 
     term: Loop
 
-    def cases(self, access: Access) -> Cases | None:
+    def outcomes(self, access: Access) -> Outcomes | None:
         if any(accesses_in(index) for index in access.indices):
             return None
         if is_at(access, self.term.index) and isinstance(access.tensor, (Choice, Run)):
             tensor = access.tensor
             if isinstance(tensor, Run):
-                return Cases((), outcome_of(tensor.body))
-            parts = [(when, Cases((), _body_outcome(node))) for when, node in tensor.options]
-            return choice(parts, Cases((), _body_outcome(tensor.otherwise)))
-        return Cases((), None)
+                return [], outcome_of(tensor.body)
+            given = [(when, _body_outcome(node)) for when, node in tensor.options]
+            return given, _body_outcome(tensor.otherwise)
+        return [], None
 
     def step(self) -> Step:
         best, most = None, 0
@@ -43,14 +42,13 @@ class Region(Joint):
                 best, most = node, len(found)
         if best is None or (isinstance(best, Access) and len(best.indices) > 1):
             return self._told_apart_within() or self.one_by_one()
-        cases = self.analysis.cases(best)
-        assert cases is not None
+        given, otherwise = self.cases(best)
         choices = self._among(best)
         arms: list[tuple[Expr, Arm]] = []
-        whole = [(self.certain(when), outcome) for when, outcome in cases.given]
+        whole = [(self.certain(when), outcome) for when, outcome in given]
         for when, outcome in whole:
             arms += self._arms(best, choices, when, outcome)
-        *more, (_, last) = self._arms(best, choices, TRUE, cases.otherwise)
+        *more, (_, last) = self._arms(best, choices, TRUE, otherwise)
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
@@ -83,7 +81,7 @@ class Region(Joint):
 
     def _candidates(self, node: Node) -> Iterator[Node]:
         """The largest expressions whose cases are known."""
-        if isinstance(node, (Call, Access)) and self.analysis.cases(node) is not None:
+        if isinstance(node, (Call, Access)) and self.is_known(node):
             yield node
             return
         for child in [node.value] if isinstance(node, Assign) else children(node):

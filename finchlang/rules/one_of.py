@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeGuard
 
-from finchlang.host.fold import ZERO, op, sub
+from finchlang.host.fold import ZERO, disjunction, op, sub
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.looplets import Choice, Lookup, Phase, Run, Sequence, Shift, Steps, Switch, Thunk
-from finchlang.rules.cases import disjunction, negated
 from finchlang.rules.regions import shifted
 from finchlang.syntax import MISSING, Call, Literal, Node
 from finchlang.tensors.level import READ, TensorLike
@@ -71,7 +70,7 @@ def one_of(
     what they give at a coordinate; None if these are no tensors with bounds and one fill."""
     fill = otherwise if isinstance(otherwise, Literal) else None
     if fill is None:
-        given = [*given, (negated(disjunction(*(when for when, _ in given))), otherwise)]
+        given = [*given, (op("not", disjunction(*(when for when, _ in given))), otherwise)]
     tensors: list[tuple[Expr, TensorLike]] = []
     for when, node in given:
         when = host.let(when, "is")

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-from finchlang.host.fold import TRUE, compare, op, sub
+from finchlang.host.fold import TRUE, compare, disjunction, op, sub
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -26,7 +26,6 @@ from finchlang.looplets import (
     Thunk,
     set_end,
 )
-from finchlang.rules.cases import disjunction
 from finchlang.rules.cursors import Cursor, Seen, is_mask, plain
 from finchlang.rules.prove import at_most, lesser
 from finchlang.syntax import Literal, Node
