@@ -9,7 +9,6 @@ outside as all of them can be evaluated.
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 from finchlang.normalize.context import (
@@ -215,14 +214,22 @@ class _Rebuild:
         return any(is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
 
     def check_agreement(self, what: str, parts: Parts) -> None:
-        for a, b in combinations(parts, 2):
-            for x, y in ((a.start, b.start), (a.stop, b.stop)):
-                if isinstance(x, Literal) and isinstance(y, Literal) and x.value != y.value:
-                    message = (
-                        f"{what} is {pretty(a)} ({place(a.span)}) and also {pretty(b)} "
-                        f"({place(b.span)})"
-                    )
-                    raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
+        conflicts = [found for side in ("start", "stop") if (found := _conflict(parts, side))]
+        if conflicts:
+            a, b = (parts[k] for k in min(conflicts))
+            message = (
+                f"{what} is {pretty(a)} ({place(a.span)}) and also {pretty(b)} ({place(b.span)})"
+            )
+            raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
+
+
+def _conflict(parts: Parts, side: str) -> tuple[int, int] | None:
+    """The numbers of the first two extents that cannot agree on one side."""
+    literals = [
+        (k, x.value) for k, p in enumerate(parts) if isinstance(x := getattr(p, side), Literal)
+    ]
+    first = literals[:1]
+    return next(((k, n) for k, a in first for n, b in literals if a != b), None)
 
 
 def _other_bounds(what: str, a: Extent, b: Extent) -> str | None:

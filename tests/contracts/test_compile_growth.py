@@ -49,9 +49,14 @@ def kernel(text: str, formats: dict[str, str]) -> Kernel:
 
 def calls(text: str, formats: dict[str, str]) -> int:
     """How many calls it takes to compile a kernel, LLVM's part apart."""
+    return counted(lambda: emit(with_undo_log(transform(kernel(text, formats).staged.residual))[0]))
+
+
+def counted(run: Callable[[], object]) -> int:
+    """How many functions a call calls."""
     profile = cProfile.Profile()
     profile.enable()
-    emit(with_undo_log(transform(kernel(text, formats).staged.residual))[0])
+    run()
     profile.disable()
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
@@ -115,6 +120,15 @@ def test_twice_as_many_take_twice_as_long(what: str) -> None:
 
     of(min(count, 6))  # what is kept is there
     assert of(2 * count) <= most * of(count)
+
+
+def test_dimensions_that_meet_are_compared_in_linear_time() -> None:
+    def of(count: int) -> int:
+        text, formats = over("@[i]", " + ", LIST, "s[] +=")(count)
+        given = {n: f for n, f in formats.items() if n != "C"}
+        return counted(lambda: kernel(text, given).normalized)
+
+    assert of(400) <= 2.1 * of(200)
 
 
 def statements(text: str, formats: dict[str, str]) -> int:

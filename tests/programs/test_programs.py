@@ -92,8 +92,7 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("program", cases())
 def test_program(program: Case, is_quick: bool, tmp_path: Path) -> None:
     """Quickly: natively, one in four by the denotation, of which the rest knows nothing, and by the paper's
-    rules as a residual, which takes a tenth of the interpreter's time where there are many steps; one in
-    five of those without by the interpreter."""
+    rules as a residual; one in five of those whose steps are not counted by the interpreter instead."""
     runs, wanted = Runs(program, tmp_path), WANTED[program]
     able = [way for way in PLAIN if way.engine in wanted.engines]
     counting = [way for way in COUNTING if way.engine in wanted.engines]
