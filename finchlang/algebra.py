@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf, nan
-from typing import Any
+from typing import Any, TypeGuard
 
 from finchlang.functions import Staged
 from finchlang.host.fold import cast, const, op
@@ -226,7 +226,7 @@ _ROWS = (
     ),
     *(Operator(f"{name}_times", (3, 3), times(f"{name}_times")) for name in ("add", "mul", "div")),
     Operator("sub_times", (3, 3), times("add_times", negated=True)),
-    Operator("=>", (2, 2), lambda a, b: op("pair", a, b)),
+    Operator("=>", (2, 2), lambda a, b: op("pair", a, b), makes_pair=True),
     *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
     *(
         Operator(
@@ -345,8 +345,6 @@ OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 SELECT = Variable("ifelse")
 #: those that conditions are made of
 AND, OR, NOT, EQUAL, DIFFERS = map(Variable, ("&&", "||", "!", "==", "!="))
-#: the one that makes pairs, and the one of numbers of places
-PAIR, PRODUCT = Variable("=>"), Variable("*")
 #: the other spellings
 OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
 OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}
@@ -388,6 +386,12 @@ def _member(node: Any) -> Operator:
     if len(node.args) != 1 or not isinstance(node.args[0], (Literal, Value)):
         raise FinchError("type", f"{node.op.name} takes one literal", node.span)
     return FAMILIES[node.op.name](*node.args)
+
+
+def is_pair(node: Node) -> TypeGuard[Call]:
+    """Whether an expression is a pair of two others."""
+    row = operator(node.op) if isinstance(node, Call) else None
+    return row is not None and row.makes_pair
 
 
 def referred(reference: Reference | None) -> Operator | None:

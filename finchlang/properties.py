@@ -125,6 +125,7 @@ class Operator:
     keeps_old: bool = True  # as a reduction: whether the old value matters
     selects: bool = False  # the first argument decides which of the others is the result
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
+    makes_pair: bool = False  # f(a, b) is the pair of both
     first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
     count: Expr | None = None  # of what is done in many steps: of how many
     space: Space | None = None

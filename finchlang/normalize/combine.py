@@ -3,6 +3,8 @@ written to one place, when they merge (Workspaces'24 section 4.3)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from finchlang.algebra import operator
 from finchlang.normalize.context import PLAIN, Context, root
 from finchlang.normalize.types import type_of
@@ -26,13 +28,11 @@ def combine(program: Node, context: Context) -> None:
         if isinstance(node, Assign):
             name = root(node.target.tensor)
             assert name is not None
-            level = context.formats.get(name)
-            if isinstance(level, Workspace):
+            if context.level(name).combines:
                 updates.setdefault(name, []).append(node)
     in_place = {work: tensor for tensor, work in context.workspace_of.items()}
     for name, own in updates.items():
-        level = context.formats[name]
-        assert isinstance(level, Workspace)
+        level: Any = context.formats[name]
         entering = {id(a) for a in own if name in in_place and _is_copy(a, in_place[name])}
         own = [a for a in own if id(a) not in entering] or own
         op = _operator(own, level.element_type)

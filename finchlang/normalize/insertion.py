@@ -14,7 +14,6 @@ from finchlang.normalize.workspace import Detour, workspace_levels
 from finchlang.source import FinchError, Note
 from finchlang.syntax import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
 from finchlang.tensors.level import Level
-from finchlang.tensors.workspace import Workspace
 from finchlang.walk import block, replace
 
 _Rebuild = Callable[[tuple[Node, ...]], tuple[Node, ...]]
@@ -161,7 +160,7 @@ class _Insertion:
 
     def decide(self, made: Detour) -> None:
         shown, level = self.context.shown(made.tensor), self.context.workspaces[made.name]
-        if made.tensor in self.context.policies and isinstance(level, Workspace):
+        if made.tensor in self.context.policies and level.combines:
             self.with_policy.add(made.tensor)
         text = f"`{shown}` is written by way of `{made.name}`, {level}: {self.reason(made, level)}"
         self.context.decide("workspaces", text)

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import OPERATORS, PRODUCT, operator
+from finchlang.algebra import OPERATORS, operator
 from finchlang.host.fold import const
 from finchlang.normalize.context import (
     ONE,
@@ -78,7 +78,7 @@ def times(a: Node, b: Node) -> Node:
             message = f"a mode of {m} x {n} places is more than 2^62"
             raise FinchError("dimension", message, a.span or b.span)
         return Literal(folded("*", m, n))
-    return b if m == 1 else a if n == 1 else Call(PRODUCT, (a, b), span=a.span)
+    return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
 
 
 def folded(name: str, a: int, b: int) -> int:
@@ -232,10 +232,9 @@ def _new_extent(tensor: Call, mode: int) -> Extent | None:
 
 def divided(whole: Node, number: Node) -> Node:
     """whole ÷ number, where nothing is left."""
-    if isinstance(whole, Call) and whole.op == PRODUCT and number in whole.args:
-        left = list(whole.args)
-        left.remove(number)
-        return left[0] if len(left) == 1 else Call(PRODUCT, tuple(left))
+    for part in whole.args if isinstance(whole, Call) and number in whole.args else ():
+        if whole in (times(part, number), times(number, part)):
+            return part
     a, b = _whole(whole), _whole(number)
     if a is not None and b:
         return Literal(folded("div", a, b))

@@ -9,9 +9,9 @@ from math import isfinite
 from typing import Any
 
 from finchlang.algebra import (
-    PAIR,
     Operator,
     Reference,
+    is_pair,
     literal_type,
     named,
     operator,
@@ -86,7 +86,7 @@ def _is_begun(node: Node) -> bool:
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
     """Whether a node is a literal of this value, as the type would have it."""
     if isinstance(type, PairType) and isinstance(value, Pair):  # of which None is any part
-        parts = node.args if isinstance(node, Call) and node.op == PAIR else None
+        parts = node.args if is_pair(node) else None
         if isinstance(node, Literal) and isinstance(node.value, Pair):
             parts = tuple(map(Literal, node.value, (type.first.name, type.second.name)))
         wanted = zip(value, parts or (), (type.first, type.second), strict=False)

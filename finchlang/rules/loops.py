@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra import EQUAL
 from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, add, compare, op
 from finchlang.host.ir import Expr
@@ -28,7 +27,6 @@ from finchlang.rules.context import (
     at_a_value,
     bounded,
     bounds,
-    find_looplets,
     is_at,
     looplet_rule,
     put,
@@ -49,7 +47,7 @@ from finchlang.rules.engine import (
 from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve, with_sizes
 from finchlang.rules.prove import at_most
 from finchlang.rules.shared import shared
-from finchlang.rules.simplify import name_of, repeated_body, simplify
+from finchlang.rules.simplify import is_first, name_of, repeated_body, simplify
 from finchlang.syntax import (
     EMPTY,
     Access,
@@ -161,16 +159,19 @@ def accept_run(machine: Machine, term: Node, state: State) -> Step | None:
         rest = E.payload(E.hole.body(host, at, at))
         machine.tell("AcceptRun", lambda: (term, rest))
         return rest, state
-    found = find_looplets(term)
-    if bounded(term) is None or not found or not all(isinstance(x, AcceptRun) for x in found):
+    if bounded(term) is None:
         return None
     assert isinstance(term, Loop)
+    here = [a.tensor for a in accesses_in(term.body) if is_at(a, term.index)]
+    found: tuple[Any, ...] = tuple(dict.fromkeys(here))
+    if not found or not all(isinstance(x, AcceptRun) for x in found):
+        return None
     start, stop = Context(term, ()).region
-    is_first = Call(EQUAL, (term.index, as_node(start)))
+    condition = is_first(term.index, start)
 
     def accepted(node: Node) -> Node:
         is_run = isinstance(node, Assign) and node.target.tensor in found
-        return Sieve(is_first, node) if is_run else node
+        return Sieve(condition, node) if is_run else node
 
     body = rewrite_bottom_up(accepted, Context(term, found).payload(*found).body)
     left = repeated_body(with_bounds(term, start, stop, body))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import EQUAL, PAIR, Operator, named, operator
+from finchlang.algebra import EQUAL, Operator, is_pair, named, operator
 from finchlang.host.fold import ONE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import type_of
@@ -273,28 +273,35 @@ def counts_once(update: Assign) -> bool:
     return row is not None and row.right_idempotent and row.associative and row.commutative
 
 
+def is_first(index: Index, start: Expr) -> Call:
+    """The condition of what a loop's body does at the first coordinate alone."""
+    return Call(EQUAL, (index, as_node(start)))
+
+
 def _at_first(node: Node, index: Index, start: Expr, firsts: list[Node]) -> Node:
     """A statement in which updates by a pair `v => index`, of which the first one counts, are those
     by that one, and updates at the first coordinate alone are without their sieve, and `firsts`."""
     if not _has_first(node):
         return node
-    if isinstance(node, Sieve) and node.condition == Call(EQUAL, (index, as_node(start))):
+    if isinstance(node, Sieve) and node.condition == is_first(index, start):
         firsts += [n for n in walk(node.body) if isinstance(n, Assign)]
         return node.body
     if isinstance(node, COMPOUND):
         return map_children(lambda child: _at_first(child, index, start, firsts), node)
-    value, place = node.value.args  # type: ignore[attr-defined]
-    return replace(node, value=Call(PAIR, (value, substitute(place, {index: as_node(start)}))))
+    pair: Any = node.value  # type: ignore[attr-defined]
+    value, place = pair.args
+    first = substitute(place, {index: as_node(start)})
+    return replace(node, value=replace(pair, args=(value, first)))
 
 
 @remembered
 def _has_first(node: Node) -> bool:
-    """Whether there are updates by pairs of which the first one counts, or at one coordinate alone."""
-    if isinstance(node, Sieve) and isinstance(node.condition, Call) and node.condition.op == EQUAL:
+    """Whether there are updates by pairs of which the first one counts, or under conditions of an index."""
+    if isinstance(node, Sieve) and any(isinstance(x, Index) for x in children(node.condition)):
         return True
     if isinstance(node, COMPOUND):
         return any(map(_has_first, children(node)))
-    if not isinstance(node, Assign) or not isinstance(node.value, Call) or node.value.op != PAIR:
+    if not isinstance(node, Assign) or not is_pair(node.value):
         return False
     row = operator(node.op)
     return row is not None and row.first_counts

@@ -4,7 +4,7 @@ base rules tell all combinations of them apart."""
 
 from __future__ import annotations
 
-from finchlang.looplets import Choice, Run, Sequence, Spike
+from finchlang.looplets import AcceptRun, Choice, Run, Sequence, Spike
 from finchlang.rules.context import (
     accesses_in,
     bounded,
@@ -17,7 +17,7 @@ from finchlang.rules.context import (
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.joint_point import Point
 from finchlang.rules.joint_region import Region
-from finchlang.rules.loops import loop, unfurl, unfurlable
+from finchlang.rules.loops import accept_run, loop, unfurl, unfurlable
 from finchlang.rules.one_of import gives_tensors
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import Literal, Loop, Node
@@ -54,8 +54,9 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
 
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
     """The step where choices of tensors are told apart, or that leads to where fewer of them meet."""
-    if _is_free(term):
-        return loop.apply(machine, term, state)
+    step = _where_nothing_is_left(machine, term, state)
+    if step is not None:
+        return step
     for x in dict.fromkeys(a.tensor for a in accesses_in(term)):
         if _parts(term, x, tensors):
             if isinstance(x, Choice):
@@ -64,13 +65,17 @@ def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice
     return Point(machine, term, state, tensors).step()
 
 
-def _is_free(term: Node) -> bool:
-    """Whether a term is a loop over one coordinate at which nothing is left to be looked at, now or after
-    what another index has first."""
+def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step | None:
+    """The step of a loop in which nothing is left to be looked at, now or after what another index has
+    first: all it goes over is accepted whole, or it goes over one coordinate."""
     region = bounded(term)
-    if not isinstance(term, Loop) or region is None or region[0] is not region[1]:
-        return False
-    return not any(term.index in access.indices for access in accesses_in(term.body))
+    if not isinstance(term, Loop) or region is None:
+        return None
+    here = [a for a in accesses_in(term.body) if term.index in a.indices]
+    if not all(is_at(a, term.index) and isinstance(a.tensor, AcceptRun) for a in here):
+        return None
+    whole = accept_run.apply(machine, term, state) if here else None
+    return loop.apply(machine, term, state) if whole is None and region[0] is region[1] else whole
 
 
 def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:

@@ -73,6 +73,8 @@ class Level:
     is_comparable: ClassVar[bool] = False
     #: whether equal neighbours are stored as one: then `pack_merged` takes the place of `pack`
     merges: ClassVar[bool] = False
+    #: whether a program says by which operator what is written to one place is combined: `combining`
+    combines: ClassVar[bool] = False
 
     @property
     def child(self) -> Level:

@@ -65,6 +65,7 @@ class Workspace(Coordinates):
         (name, Int64) for name in ("stored", "taken", "room", "limit", "open")
     )
 
+    combines: ClassVar[bool] = True
     OUTERMOST: ClassVar[str] = "Workspace is the outermost level of a tensor, not below another"
 
     def __post_init__(self) -> None:

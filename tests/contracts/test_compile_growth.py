@@ -24,6 +24,7 @@ from finchlang.text.parse import parse_kernel
 Make = Callable[[int], tuple[str, dict[str, str]]]
 CSC, COO = "Dense(SparseList(Element(0.0)))", "SparseCOO{2}(Element(0.0))"
 LIST, DENSE = "SparseList(Element(0.0))", "Dense(Element(0.0))"
+RUNS = f"SparseRunList({LIST})"
 #: every level over lists, and a list over some
 NESTED = [
     *(f for f in nests("Element(0.0)", 2) if f.endswith("(SparseList(Element(0.0)))")),
@@ -126,7 +127,7 @@ def test_dimensions_that_meet_are_compared_in_linear_time() -> None:
     def of(count: int) -> int:
         text, formats = over("@[i]", " + ", LIST, "s[] +=")(count)
         given = {n: f for n, f in formats.items() if n != "C"}
-        return counted(lambda: kernel(text, given).normalized)
+        return counted(lambda: kernel(text, given).staged.normalized)
 
     assert of(400) <= 2.1 * of(200)
 
@@ -153,6 +154,10 @@ SHAPES: dict[str, tuple[Make, int]] = {
     "rows of two blocks": (lambda k: shaped(f"block(2, {numbered(2 * k)})", CSC, 2, CSC), 4),
     "rows of two sparse blocks": (
         lambda k: shaped(f"block(2, {numbered(2 * k)})", f"SparseList({LIST})", 2, CSC),
+        4,
+    ),
+    "rows of two sparse blocks, written in runs": (
+        lambda k: shaped(f"block(2, {numbered(2 * k)})", f"SparseList({LIST})", 2, RUNS),
         4,
     ),
 }

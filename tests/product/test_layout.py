@@ -15,7 +15,9 @@ import pytest
 import finchlang
 import finchlang.grammar
 import finchlang.repl
+from finchlang import algebra
 from finchlang.algebra import FAMILIES, OPERATORS
+from finchlang.syntax import Variable
 from finchlang.tensors.formats import LEVELS
 from finchlang.types import ALIASES, TYPES
 
@@ -254,8 +256,6 @@ BY_NAME = {
     "array.arranging": "the sign of a triangle, which is its own",
     "array.reductions": "whether there is a fill to be replaced",
     "run.resolved": "whether there is a fill to be replaced",
-    "normalize.combine": "the pass that gives a Workspace its operator",
-    "normalize.insertion": "the pass that inserts a Workspace",
     "rules.joint": "host operations",
     "rules.prove": "host operations",
     "rules.spaces": "a region is written with `&`, `|` and `~`",
@@ -277,7 +277,11 @@ def _asked_by_name(tree: ast.Module) -> Iterator[str]:
     """Operators and levels that source asks for by name: where it compares, matches or looks up."""
     operators = {*OPERATORS, *FAMILIES} - {*TYPES, *ALIASES, "first", "last"}
     levels = {*LEVELS} - {"Scalar"}  # which tensors are called, too
-    constants = {
+    constants = {  # those of the table, by whatever is imported, and its own
+        name: {node.name}
+        for name, node in vars(algebra).items()
+        if isinstance(node, Variable) and node.name in operators
+    } | {
         target.id: _named_in(n.value, operators, {})
         for n in tree.body
         if isinstance(n, ast.Assign)
