@@ -18,6 +18,11 @@ def _type() -> Any:
     return field(default=None, compare=False, repr=False, kw_only=True)
 
 
+def _may_miss() -> Any:
+    """Whether an expression may be `missing`, once a pass has found it."""
+    return field(default=False, compare=False, repr=False, kw_only=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """What every node has: the span of source it came from, or None."""
@@ -79,6 +84,7 @@ class Index(Node):
     """A name bound by a `for`."""
 
     name: str
+    may_miss: bool = _may_miss()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ class Variable(Node):
 
     name: str
     type: Any = _type()
+    may_miss: bool = _may_miss()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,7 @@ class Access(Node):
     indices: tuple[Node, ...]
     type: Any = _type()
     captured: tuple[Node, ...] = ()
-    may_miss: bool = field(default=False, compare=False, repr=False)
+    may_miss: bool = _may_miss()
 
 
 def is_missing(node: Node) -> bool:

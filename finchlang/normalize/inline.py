@@ -4,10 +4,11 @@ so that structure decides in them as in what is written there. Expects wrappers,
 from __future__ import annotations
 
 from finchlang.algebra import operator
-from finchlang.normalize.context import Context, may_be_missing
+from finchlang.normalize.context import Context
+from finchlang.normalize.types import is_there
 from finchlang.operation import Laws, Operation
-from finchlang.syntax import Call, Node, Script, Variable, is_missing
-from finchlang.walk import accesses, rewrite_bottom_up, substitute, walk
+from finchlang.syntax import Call, Node, Script, Variable
+from finchlang.walk import rewrite_bottom_up, substitute, walk
 
 #: an expression of more parts than these stays a call: one of a call of a call grows with each
 LARGEST = 500
@@ -48,8 +49,4 @@ def _is_lazy(node: Node) -> bool:
 def _is_certain(node: Node) -> bool:
     """Whether an argument surely has a value: it is neither missing nor found by a loop."""
     rows = [operator(n.op) for n in walk(node) if isinstance(n, Call)]
-    if any(row is not None and row.staged is not None for row in rows):
-        return False
-    if any(map(is_missing, walk(node))):
-        return False
-    return not any(may_be_missing(access.tensor) for access in accesses(node))
+    return is_there(node) and not any(row is not None and row.staged is not None for row in rows)

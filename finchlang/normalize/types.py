@@ -1,7 +1,8 @@
 """The types pass: the type that every expression evaluates to.
 
 Types are inferred here and nowhere else: accesses and variables carry theirs from here on, and
-`type_of` gives that of any expression of them.
+`type_of` gives that of any expression of them. Whether an expression of that type may also be `missing`
+`is_there` tells.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from finchlang.algebra import literal_type, operator
+from finchlang.looplets import Looplet, Sequence, may_be_missing
 from finchlang.normalize.context import INIT, Context
 from finchlang.source import FinchError
 from finchlang.syntax import (
@@ -16,18 +18,21 @@ from finchlang.syntax import (
     Assign,
     Call,
     Define,
+    Extent,
     Index,
     Literal,
+    Loop,
     Mode,
     Node,
     Sieve,
     Value,
     Variable,
+    is_missing,
 )
 from finchlang.tensors.level import Level, Swizzled
 from finchlang.tensors.masks import MASKS
 from finchlang.types import Bool, Int64, Type, UInt8, can_store
-from finchlang.walk import map_children, remembered, replace, rewrite_bottom_up
+from finchlang.walk import map_children, remembered, replace, rewrite_bottom_up, walk
 
 Names = Mapping[str, Level | Type | None]
 
@@ -171,3 +176,39 @@ def _type_of_call(node: Call) -> Type | None:
         if row.lazy_missing:  # `missing` among them
             return types[-1]
     return None
+
+
+@remembered
+def is_there(node: Node) -> bool:
+    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what a
+    call of it gives. Nor does one while a sequence in it begins behind what has been done of a loop."""
+    if isinstance(node, Access):
+        is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
+        may_miss = node.may_miss and (is_open or may_be_missing(node.tensor))
+        places = (*node.indices, *node.captured, node.tensor)
+        return not may_miss and not _is_begun(node) and all(map(is_there, places))
+    if isinstance(node, Call):
+        there = [is_there(arg) for arg in node.args]
+        row = operator(node.op)
+        if all(there) or row is None or row.selects or not row.lazy_missing:
+            return all(there)
+        return any(there) and not any(map(_is_begun, walk(node)))
+    if isinstance(node, (Variable, Index)):
+        return not node.may_miss
+    return not is_missing(node)
+
+
+def _is_begun(node: Node) -> bool:
+    nest = node.tensor if isinstance(node, Access) else None
+    return isinstance(nest, Sequence) and nest.phases[0].start is not None
+
+
+def with_presence(node: Node, unsure: frozenset[str] = frozenset()) -> Node:
+    """`node` with the names marked that may stand for `missing`: `unsure`, and those it binds."""
+    match node:
+        case Index(name) | Variable(name) if name in unsure:
+            return replace(node, may_miss=True)
+        case Define(Variable(name), value) | Loop(Index(name), Extent(value)):
+            if not is_there(with_presence(value, unsure)):
+                return map_children(lambda child: with_presence(child, unsure | {name}), node)
+    return map_children(lambda child: with_presence(child, unsure), node)

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from finchlang.algebra import literal_type, operator
-from finchlang.rules.laws import is_there
+from finchlang.normalize.types import is_there
 from finchlang.rules.simplify import if_there, simplify
 from finchlang.syntax import (
     Access,

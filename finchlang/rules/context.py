@@ -9,7 +9,7 @@ from typing import Any
 from finchlang.host.fold import const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
-from finchlang.looplets import Looplet
+from finchlang.looplets import Looplet, may_be_missing
 from finchlang.rules.engine import Machine, Rule, State, Step
 from finchlang.rules.prove import greater, lesser
 from finchlang.syntax import Access, Extent, Index, Literal, Loop, Node, Value
@@ -84,7 +84,7 @@ def put_in(access: Access, new: Node, consume: bool) -> Node:
     captured = access.captured
     if captured and not isinstance(new, Looplet):
         new, captured = release(new, captured), ()
-    may_miss = access.may_miss and bool(indices)
+    may_miss = access.may_miss and (bool(indices) or may_be_missing(new))
     return Access(
         new, indices, span=access.span, type=access.type, captured=captured, may_miss=may_miss
     )

@@ -7,17 +7,21 @@ from typing import Any
 
 from finchlang.algebra import literal_type, operator
 from finchlang.host.checks import fail_unless
-from finchlang.host.fold import TRUE, cast, compare, conjunction, const, op
+from finchlang.host.fold import FALSE, TRUE, ZERO, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op
 from finchlang.properties import called
+from finchlang.rules.context import as_node
 from finchlang.rules.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
+from finchlang.rules.laws import apart
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
+    MISSING,
     MODES,
     OF_TENSORS,
     Access,
     Assign,
+    Block,
     Call,
     Declare,
     Define,
@@ -30,6 +34,7 @@ from finchlang.syntax import (
     Sieve,
     Value,
     Variable,
+    is_missing,
 )
 from finchlang.tensors.level import READ, Fiber, TensorLike
 from finchlang.tensors.masks import MASKS, Mask
@@ -53,6 +58,38 @@ def evaluate(node: Node, state: State, machine: Machine | None = None, given: Ex
     if machine is not None:
         machine.tell_expression(found.name, lambda: (node, Value(expr)))
     return expr
+
+
+def presence(node: Node, state: State, machine: Machine | None = None) -> tuple[Expr, Expr]:
+    """Whether an expression is there, and its value, which matters only where it is."""
+    if is_missing(node):
+        return FALSE, FALSE
+    pair = apart(node)
+    if pair is None:
+        return TRUE, evaluate(node, state, machine)
+    there = evaluate(pair[0], state, machine)
+    return there, evaluate(pair[1], state, machine, there)
+
+
+def present(node: Node, state: State, machine: Machine | None = None) -> Expr:
+    """The value of an expression, checked to be there where the program comes here."""
+    there, value = presence(node, state, machine)
+    message = "a number is needed here, which is `missing`"
+    fail_unless(state.host, there, "type", message, (), node.span)
+    return ZERO if there is FALSE else value
+
+
+def by_cases(node: Node, term: Node, state: State, machine: Machine) -> Step:
+    """A term in which an expression that may be missing is a place: block(sieve(c, term[v]),
+    sieve(!c, term[missing]))."""
+    there, value = presence(node, state, machine)
+    there, value = state.host.let(there, "there"), state.host.let(value, "value")
+
+    def case(condition: Expr, known: Node) -> Sieve:
+        body = rewrite_bottom_up(lambda n: known if n == node else n, term)
+        return Sieve(as_node(condition), body, span=term.span)
+
+    return Block((case(there, as_node(value)), case(op("not", there), Literal(MISSING)))), state
 
 
 @rule("Literal")
@@ -211,7 +248,7 @@ def with_sizes(node: Node, state: State) -> State:
 
 
 def _bound(node: Node, state: State, machine: Machine | None) -> Expr:
-    expr = state.host.let(evaluate(node, state, machine), "n")
+    expr = state.host.let(present(node, state, machine), "n")
     if not expr.type.is_integer:
         raise FinchError(
             "type", f"a bound of an extent must be an integer, not {expr.type}", node.span

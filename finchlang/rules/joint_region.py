@@ -9,7 +9,7 @@ from finchlang.host.fold import TRUE, disjunction, op
 from finchlang.host.guarded import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.looplets import AcceptRun, Choice, Lookup, Run, Switch
+from finchlang.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
 from finchlang.rules.context import accesses_in, is_at, put
 from finchlang.rules.engine import Step
 from finchlang.rules.joint import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
@@ -142,7 +142,7 @@ def _as_lookup(choice: Choice) -> Lookup:
         rest = _at(guarded(host, _none(choice)), choice.otherwise, i)
         return choose(options, rest)
 
-    return Lookup(at)
+    return Lookup(at, may_miss=may_be_missing(choice))
 
 
 def _at(host: Host, looplet: Node, i: Expr) -> Node:

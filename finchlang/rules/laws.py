@@ -9,6 +9,10 @@ from math import isfinite
 from typing import Any
 
 from finchlang.algebra import (
+    AND,
+    NOT,
+    OR,
+    SELECT,
     Operator,
     Reference,
     is_pair,
@@ -18,13 +22,11 @@ from finchlang.algebra import (
     referred,
 )
 from finchlang.host.fold import const
-from finchlang.looplets import Looplet, Sequence, may_be_missing
-from finchlang.normalize.types import type_of
+from finchlang.normalize.types import is_there, type_of
 from finchlang.properties import value_in
 from finchlang.source import FinchError
-from finchlang.syntax import MISSING, Access, Call, Literal, Node, Variable, is_missing
+from finchlang.syntax import MISSING, Call, Literal, Node, Variable, is_missing
 from finchlang.types import Pair, PairType, Type, promote
-from finchlang.walk import remembered, walk
 
 _MISSING = Literal(MISSING)
 
@@ -52,6 +54,8 @@ def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
         if all([isinstance(a, Literal) and literal_type(a) is not None for a in args]):
             return (*OF_LITERALS, folding)
         laws = OF_SOME
+    if any([apart(a) is not None for a in args]):
+        laws = (*laws, *OF_PAIRS)
     if len(args) > 1 and all([a == args[0] for a in args]):
         laws = (*laws, case, idempotence)
     elif any([isinstance(a, Call) for a in args]):
@@ -59,28 +63,6 @@ def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
     else:
         return (*laws, case, inverse_of_second)
     return (*laws, *OF_NESTS.get(len(args), ()))
-
-
-@remembered
-def is_there(node: Node) -> bool:
-    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what a
-    call of it gives. Nor does one while a sequence in it begins behind what has been done of a loop."""
-    if isinstance(node, Access):
-        is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
-        may_miss = node.may_miss and (is_open or may_be_missing(node.tensor))
-        return not may_miss and not _is_begun(node)
-    if isinstance(node, Call):
-        there = [is_there(arg) for arg in node.args]
-        row = operator(node.op)
-        if all(there) or row is None or row.selects or not row.lazy_missing:
-            return all(there)
-        return any(there) and not any(map(_is_begun, walk(node)))
-    return not is_missing(node)
-
-
-def _is_begun(node: Node) -> bool:
-    nest = node.tensor if isinstance(node, Access) else None
-    return isinstance(nest, Sequence) and nest.phases[0].start is not None
 
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
@@ -140,12 +122,13 @@ def _operand_type(node: Call) -> Type | None:
 
 
 def missing_argument(row: Operator, node: Call) -> Node | None:
-    """f(missing, a) = missing."""
-    return _MISSING if not row.lazy_missing and any(map(is_missing, node.args)) else None
+    """f(missing, a) = missing, and of what takes what is missing f(missing) = missing."""
+    is_certain = all if row.lazy_missing else any
+    return _MISSING if is_certain(map(is_missing, node.args)) else None
 
 
 def selection(row: Operator, node: Call) -> Node | None:
-    """ifelse(true, a, b) = a, ifelse(c, 1, 1) = 1."""
+    """ifelse(true, a, b) = a, ifelse(c, 1, 1) = 1, ifelse(c, missing, b) = ifelse(!c, b, missing)."""
     if not row.selects:
         return None
     condition, one, other = node.args
@@ -153,7 +136,41 @@ def selection(row: Operator, node: Call) -> Node | None:
         return _MISSING
     if isinstance(condition, Literal):
         return typed(one if condition.value else other, node)
+    if is_missing(one):
+        return other if is_missing(other) else optional(Call(NOT, (condition,)), other, node)
     return typed(one, node) if _is_same(one, other) and is_there(condition) else None
+
+
+def optional(there: Node, value: Node, whole: Node) -> Call:
+    """The pair of whether `whole` is there, and its value, as an expression."""
+    return Call(SELECT, (there, value, _MISSING), span=whole.span)
+
+
+def apart(node: Node) -> tuple[Node, Node] | None:
+    """The pair of an expression that may be missing; None of others, and of what is not simple yet."""
+    if isinstance(node, Call) and node.op == SELECT and is_missing(node.args[2]):
+        return node.args[0], node.args[1]
+    return None
+
+
+def presence(row: Operator, node: Call) -> Node | None:
+    """f(ifelse(c, a, missing), b) = ifelse(c, f(a, b), missing), and if the first that is there counts
+    ifelse(c, a, f(b)); ifelse(d, ifelse(c, a, missing), b) = ifelse(!d || c, ifelse(d, a, b), missing)."""
+    k, (there, value) = next((k, p) for k, a in enumerate(node.args) if (p := apart(a)))
+    of_value = Call(node.op, (*node.args[:k], value, *node.args[k + 1 :]), span=node.span)
+    if k and row.selects:
+        condition, *_, other = node.args
+        if k == 1 and is_missing(other):
+            return optional(Call(AND, (condition, there)), value, node)
+        needed = Call(NOT, (condition,)) if k == 1 else condition
+        return optional(Call(OR, (needed, there)), of_value, node)
+    if row.selects or not row.lazy_missing:
+        return optional(there, of_value, node)
+    if k or not is_there(there) or not is_there(value):
+        return None
+    rest = node.args[1:]
+    other = rest[0] if len(rest) == 1 else Call(node.op, rest)
+    return Call(SELECT, (there, value, other), span=node.span) if rest else node.args[0]
 
 
 def annihilator(row: Operator, node: Call) -> Node | None:
@@ -208,17 +225,15 @@ def identity(row: Operator, node: Call) -> Node | None:
 
 
 def override(row: Operator, node: Call) -> Node | None:
-    """f(1, a) = 1, if the first argument counts whatever follows it."""
+    """f(1, a) = 1, if the first argument counts whatever follows it, as one that is there may."""
     first = node.args[0]
-    if not row.overrides or not isinstance(first, Literal):
+    if row.lazy_missing and row.overrides:
+        return first if is_there(first) else None
+    if not row.overrides or not isinstance(first, Literal) or not is_there(node):
         return None
     assert row.identity is not None
-    if not row.lazy_missing and not is_there(node):
-        return None
     operands = _operand_type(node)
-    unit = (
-        MISSING if row.lazy_missing else row.identity.value(operands) if operands else first.value
-    )
+    unit = row.identity.value(operands) if operands else first.value
     return None if is_value(first, unit, operands) else typed(first, node)
 
 
@@ -434,8 +449,9 @@ def _finite(value: Any, type: Type) -> Literal | None:
 #: the laws of calls that have literals only, some, or calls in them, by how many arguments there are
 OF_LITERALS: tuple[Rewriting, ...] = (missing_argument, selection, annihilator)
 OF_SOME: tuple[Rewriting, ...] = (*OF_LITERALS, identity, override)
+OF_PAIRS: tuple[Rewriting, ...] = (override, presence)
 OF_NESTS: dict[int, tuple[Rewriting, ...]] = {
     1: (involution,),
     2: (repetition, cancellation, joining, inverse_of_second, inverse_outwards, merging),
 }
-OF_CALLS = (*OF_SOME, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])
+OF_CALLS = (*OF_SOME, presence, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])

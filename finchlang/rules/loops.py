@@ -7,6 +7,7 @@ stands in several accesses is one looplet, and is lowered once for all of them.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from finchlang.host.checks import fail_unless
@@ -44,10 +45,18 @@ from finchlang.rules.engine import (
     if_not_empty,
     rule,
 )
-from finchlang.rules.expressions import evaluate, evaluate_extent, is_ready, resolve, with_sizes
+from finchlang.rules.expressions import (
+    by_cases,
+    evaluate,
+    evaluate_extent,
+    is_ready,
+    resolve,
+    with_sizes,
+)
+from finchlang.rules.laws import apart
 from finchlang.rules.prove import at_most
 from finchlang.rules.shared import shared
-from finchlang.rules.simplify import is_first, name_of, repeated_body, simplify
+from finchlang.rules.simplify import is_first, name_of, repeated_body, settings, simplify
 from finchlang.syntax import (
     EMPTY,
     Access,
@@ -72,11 +81,14 @@ from finchlang.walk import block, names, replace, rewrite_bottom_up, walk
 def extent(machine: Machine, term: Node, state: State) -> Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
 
-    An index that `missing` binds is left to Simplify."""
+    An index that `missing` binds is left to Simplify; where data decides that, both may be."""
     if not isinstance(term, Loop) or bounds(term) is not None or not _is_extent(term.extent):
         return None
     if any(map(is_missing, walk(term.extent))) and simplify(term) is not term:
         return None
+    match term.extent:
+        case Extent(at, stop) if at == stop and apart(at):
+            return by_cases(at, term, state, machine)
     state = with_sizes(term.extent, state)
     start, stop, _ = evaluate_extent(term.extent, state, machine)
     return with_bounds(term, start, stop), state
@@ -201,6 +213,9 @@ def unfurl(machine: Machine, term: Node, state: State) -> Step | None:
     if not isinstance(term, Loop) or bounds(term) is None:
         return None
     sites = unfurlable(term)
+    for setting in chain(*map(settings, sites)):
+        if apart(setting) and is_ready(setting):
+            return by_cases(setting, term, state, machine)
     if not sites and _unfurl_scalars(term, state) is term:
         return None
 

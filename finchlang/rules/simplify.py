@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from finchlang.algebra import EQUAL, Operator, is_pair, named, operator
 from finchlang.host.fold import ONE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
-from finchlang.normalize.types import type_of
+from finchlang.normalize.types import is_there, type_of
 from finchlang.rules.context import as_node, bounds
 from finchlang.rules.engine import Machine, State, Step, rule
-from finchlang.rules.laws import OF_CALLS, is_there, is_value, rewrite_call, typed
+from finchlang.rules.laws import OF_CALLS, is_value, rewrite_call, typed
 from finchlang.rules.prove import less_than
 from finchlang.rules.workspaces import without_dead
 from finchlang.syntax import (
@@ -148,8 +148,16 @@ def constant(node: Value) -> Node | None:
 
 
 def missing_index(node: Access) -> Node | None:
-    """access(tns, missing) = missing."""
-    return next((i for i in node.indices if is_missing(i)), None)
+    """access(tns, missing) = missing, access(offset(tns, missing), i) = missing."""
+    return next(filter(is_missing, (*node.indices, *settings(node.tensor))), None)
+
+
+def settings(tensor: Node) -> Iterator[Node]:
+    """The arguments of wrappers around a tensor, of extents the ends."""
+    while isinstance(tensor, Call) and tensor.args:
+        tensor, *own = tensor.args
+        for setting in own:
+            yield from children(setting) if isinstance(setting, Extent) else (setting,)
 
 
 # ----------------------------------------------------------------------------------- statements
@@ -179,7 +187,7 @@ def if_there(node: Node) -> Any:
 @remembered
 def _there(node: Node) -> Node:
     node = map_children(_there, node)
-    is_unsure = isinstance(node, Access) and node.may_miss
+    is_unsure = isinstance(node, (Access, Variable, Index)) and node.may_miss
     return replace(node, may_miss=False) if is_unsure else node
 
 

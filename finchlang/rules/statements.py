@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from finchlang.algebra import operator
 from finchlang.host.checks import fail_unless
-from finchlang.host.fold import ONE, ZERO, cast, compare, const, op
+from finchlang.host.fold import ONE, TRUE, ZERO, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.properties import applied
@@ -25,9 +25,12 @@ from finchlang.rules.expressions import (
     evaluate,
     evaluate_extent,
     is_ready,
+    presence,
+    present,
     resolve,
     with_sizes,
 )
+from finchlang.rules.laws import optional
 from finchlang.rules.prove import greater
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
@@ -100,8 +103,11 @@ def define(machine: Machine, term: Term, state: State) -> Step | None:
         return None
     if isinstance(term.value, Literal):
         return substitute(term.body, {term.variable: term.value}), state
-    found = state.host.let(evaluate(term.value, state, machine), term.variable.name)
-    return substitute(term.body, {term.variable: as_node(found)}), state
+    there, value = presence(term.value, state, machine)
+    is_there = as_node(state.host.let(there, "there"))
+    found = as_node(state.host.let(value, term.variable.name))
+    whole = found if there is TRUE else optional(is_there, found, term.value)
+    return substitute(term.body, {term.variable: whole}), state
 
 
 def _with_extent(machine: Machine, term: Define, state: State) -> Step:
@@ -130,18 +136,21 @@ def sieve(machine: Machine, term: Term, state: State) -> Step | None:
     `body` is a scope of its own, since e and d are static: they are the same after either."""
     if not isinstance(term, Sieve) or not is_ready(term.condition):
         return None
-    condition = evaluate(term.condition, state, machine)
+    there, condition = presence(term.condition, state, machine)
     if condition.type.kind != "bool":
         message = f"a condition must be a Bool, not {condition.type}"
         raise FinchError("type", message, term.condition.span)
     true = Arm("SieveTrue", term, term.body, state.inside())
-    return machine.branch(condition, true, Arm("SieveFalse", term, EMPTY, state))
+    holds = conjunction(there, condition)
+    return machine.branch(holds, true, Arm("SieveFalse", term, EMPTY, state))
 
 
 @rule("Assign")
 def assign(machine: Machine, term: Term, state: State) -> Step | None:
     """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
-    ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩"""
+    ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩
+
+    where rhs' is there: of `missing` nothing is stored."""
     if not isinstance(term, Assign) or term.target.indices or not is_ready(term.value):
         return None
     fiber = resolve(term.target.tensor, state)
@@ -149,11 +158,16 @@ def assign(machine: Machine, term: Term, state: State) -> Step | None:
     if not isinstance(fiber, Fiber) or row is None:
         raise Bug(f"cannot assign to {term.target!r}")
     expect_mode(term.target.tensor, fiber, UPDATE, term)
-    value = evaluate(term.value, state, machine)
-    if row.keeps_old:
-        old = evaluate(fiber.level.read(state.host, fiber), state)
-        value = applied(row, (old, value), state.host, term.span)
-    write(state.host, fiber, value, term)
+    host, (there, value) = state.host, presence(term.value, state, machine)
+
+    def store() -> None:
+        new = value
+        if row.keeps_old:
+            old = evaluate(fiber.level.read(host, fiber), state)
+            new = applied(row, (old, value), host, term.span)
+        write(host, fiber, new, term)
+
+    host.branch(there, store)
     return EMPTY, state
 
 
@@ -248,7 +262,7 @@ def is_refill(term: Declare, fiber: Fiber) -> bool:
 
 
 def _init(term: Declare, fiber: Fiber, state: State) -> Expr:
-    level, value = fiber.level, evaluate(term.init, state)
+    level, value = fiber.level, present(term.init, state)
     if not all(part.is_dense or part.is_leaf for part in level.levels()):
         message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
         hint = "give the format that fill, as in Element(1.0), or make every level Dense"

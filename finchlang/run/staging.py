@@ -26,7 +26,7 @@ from finchlang.native.kernel import NativeKernel
 from finchlang.normalize.context import Context, Format
 from finchlang.normalize.copies import with_copies
 from finchlang.normalize.pipeline import Normalized, normalize, stages
-from finchlang.normalize.types import with_fills
+from finchlang.normalize.types import with_fills, with_presence
 from finchlang.rules.engine import Machine, OneByOne, Rule, State, Tracer
 from finchlang.rules.spaces import with_spaces, wrong_fills
 from finchlang.rules.table import rules
@@ -78,7 +78,9 @@ class Staged:
     def program(self) -> Node:
         """The normal form, with fills, spaces and copies of whole tensors: what the rules run."""
         program, formats = self.normalized.program, self.normalized.formats
-        return with_copies(with_spaces(with_fills(program, formats), formats), formats)
+        return with_copies(
+            with_spaces(with_fills(with_presence(program), formats), formats), formats
+        )
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
