@@ -50,16 +50,16 @@ def plain(nest: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a cursor has: from `first` to `last` what `whole` gives, before that `fill`. `move` goes on from
-    it by one, `leap` to a coordinate behind it. Unless `is_sure` it need not be there to be read."""
+    """What a cursor has: from `first` to `last` what `whole` gives, before that `fill`. `go_on` moves on
+    from it by one, or to what ends at a coordinate or later. Unless `is_sure` it need not be there
+    to be read."""
 
     nest: Looplet
     first: Expr
     last: Expr
     fill: Node | None
     whole: Callable[[Host], Any]
-    move: Callable[[Host], None]
-    leap: Callable[[Host, Expr], None]
+    go_on: Callable[[Host, Expr | None], None]
     is_point: bool = False
     is_sure: bool = True
 
@@ -163,20 +163,21 @@ class Listed(Cursor):
                 last = host.let(op("select", there, stop, beyond), "last")
         if at is not None and not known.are_points:
             first = host.let(greater(first, at), "first")
+            if not at_most(first, last):  # it does not end before
+                last = host.let(last, "last", lower=first)
 
         def whole(host: Host) -> Node:
             return Run(Thunk(lambda host: (body(host), None))) if known.are_points else body(host)
 
-        how = partial(self._move, q), partial(self._leap, q), known.are_points, beyond is None
+        how = partial(self._go_on, q), known.are_points, beyond is None
         return Seen(self.nest, first, last, known.fill, whole, *how)
 
-    def _move(self, q: Expr, host: Host) -> None:
-        self.known.go(host, add(q, 1))
-
-    def _leap(self, q: Expr, host: Host, i: Expr) -> None:
+    def _go_on(self, q: Expr, host: Host, i: Expr | None) -> None:
         """By one, or as a jumper by a search."""
-        after, is_jumper = add(q, 1), isinstance(self.steps, Jumper)
-        self.known.go(host, self.known.locate(host, after, i) if is_jumper else after)
+        after = add(q, 1)
+        if i is not None and isinstance(self.steps, Jumper):
+            after = self.known.locate(host, after, i)
+        self.known.go(host, after)
 
 
 def listed(nest: Looplet) -> Listed | None:

@@ -16,7 +16,7 @@ from finchlang.host.ir import Expr, Op, Var
 from finchlang.looplets import Choice
 from finchlang.normalize.types import type_of
 from finchlang.rules.absence import ALWAYS, Absence, Where, fold, given, implies, key_of
-from finchlang.rules.context import bounded, put
+from finchlang.rules.context import put
 from finchlang.rules.engine import Machine, State, Step
 from finchlang.rules.simplify import simplify
 from finchlang.syntax import EMPTY, Access, Assign, Call, Index, Literal, Node, Value, is_missing
@@ -184,15 +184,17 @@ class Joint(ABC):
         return EMPTY, self.state
 
     def certain(self, condition: Expr) -> Expr:
-        """`condition`, or true if this coordinate is certain to be the end of what it asks for, or
-        not before its start."""
-        region = bounded(self.term)
-        asked = [
-            c for c in _alternatives(condition) if isinstance(c, Op) and c.name in ("eq", "le")
-        ]
-        at = None if region is None else region[0]
-        ends = {a for c in asked for a in c.args if a is not at}
-        return TRUE if at is not None and _is_one_of(at, ends) else condition
+        """`condition`, or true if it asks whether the least of several coordinates is at or behind one of
+        these."""
+        ends: dict[Expr, set[Expr]] = {}
+        for asked in _alternatives(condition):
+            match asked:
+                case Op(name="eq", args=(a, b)):
+                    ends.setdefault(a, set()).add(b)
+                    ends.setdefault(b, set()).add(a)
+                case Op(name="le", args=(a, b)):
+                    ends.setdefault(b, set()).add(a)
+        return TRUE if any(_is_one_of(at, found) for at, found in ends.items()) else condition
 
     def _run(self, arm: Arm) -> None:
         self.machine.run(arm(), self.state)

@@ -3,7 +3,7 @@ something is to be done to the next, and asks no operand for more than that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,11 @@ from finchlang.looplets import (
     Lookup,
     Looplet,
     Run,
-    Sequence,
     Stepper,
     Steps,
     set_end,
 )
+from finchlang.looplets import Sequence as Phases
 from finchlang.rules.absence import (
     ALWAYS,
     NEVER,
@@ -50,7 +50,7 @@ from finchlang.rules.pieces import Pieces, are_divided, leaves_nothing
 from finchlang.rules.prove import greater, lesser
 from finchlang.rules.regions import divided
 from finchlang.rules.simplify import counts_once, is_nothing, simplify
-from finchlang.rules.turns import Turn
+from finchlang.rules.turns import Turn, sought, visit
 from finchlang.syntax import (
     EMPTY,
     Access,
@@ -85,7 +85,7 @@ def meet(machine: Machine, term: Node, state: State) -> Step | None:
     assert isinstance(term, Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (Lookup, AcceptRun))]
     written = {id(n.target.tensor) for n in walk(term.body) if isinstance(n, Assign)}
-    if not nests or not all(isinstance(x, (Steps, Sequence)) for x in nests):
+    if not nests or not all(isinstance(x, (Steps, Phases)) for x in nests):
         return None
     if not written.isdisjoint(map(id, nests)) or not all(begins_at(x, region[0]) for x in nests):
         return None
@@ -111,7 +111,7 @@ class _Meeting:
             for body in runs_of(nest)
         ]
         self.absent = self._absent(term)
-        self.cursors: list[Cursor] = []
+        self.cursors: dict[int, Cursor] = {}
 
     def _absent(self, term: Loop) -> Where:
         """absent(E). Where E makes tensors of its own, it is tried."""
@@ -146,6 +146,7 @@ class _Meeting:
         if cut is not None:
             return self._rest(cut)
         alone = alternatives(self.absent)
+        self.absent = self._led(alone)
         located = self._located(alone)
         if located is not None:
             return self._rest(located)
@@ -171,6 +172,17 @@ class _Meeting:
         if mask is not None:
             return divided(self.machine, Context(self.term, (mask,)), self.state)
         return self._met()
+
+    def _led(self, alone: list[int]) -> Where:
+        """absent(E), of which operands that alone make it true are enough, if each of the others is at
+        hand where it is searched, and goes no farther than they do."""
+        others = [self.lists[k] for k in variables(self.absent) if k not in alone]
+        led = [self.lists[k] for k in alone]
+        if all(c is None or c.fill is None for c in led):
+            return self.absent
+        if any(c is None or isinstance(c.steps, Jumper) for c in others):
+            return self.absent
+        return either(*alone)
 
     def _parts(self, mask: Looplet) -> bool:
         """Whether a looplet is a mask that parts the others: each is in one of its phases alone."""
@@ -244,7 +256,6 @@ class _Meeting:
     def _counted(self, k: int, update: Node = EMPTY) -> Step:
         """The loop over the entries of one cursor, between which nothing is to be done but `update`."""
         leader = self._list(k)
-        self.cursors = [self._cursor(n) for n in range(len(self.nests))]
         known, host = leader.known, self.host
         first, end = known.start, None
         if not leader.stands_at(self.start):
@@ -273,10 +284,13 @@ class _Meeting:
 
     def _cursor(self, k: int) -> Cursor:
         """An operand as a cursor."""
-        stretch, beyond = self.stretches[k], add(self.stop, 1)
-        if stretch is not None:
-            return stretch.cursor(self.host, self.start, self.stop)
-        return self.lists[k] or Pieces(self.nests[k], beyond)
+        if k not in self.cursors:
+            stretch, beyond = self.stretches[k], add(self.stop, 1)
+            if stretch is not None:
+                self.cursors[k] = stretch.cursor(self.host, self.start, self.stop)
+            else:
+                self.cursors[k] = self.lists[k] or Pieces(self.nests[k], beyond)
+        return self.cursors[k]
 
     def _over(
         self, term: Loop, leader: Listed, first: Expr, last: Expr, is_whole: bool, exit: Exit
@@ -288,9 +302,10 @@ class _Meeting:
             if leader.known.are_points:
                 self._at_point(term, leader, start, make(self.host))
                 return start
+            stop = stop if is_whole else lesser(stop, self.stop)
             if not leader.stands_at(self.start):
                 start = greater(start, self.start)
-            stop = stop if is_whole else lesser(stop, self.stop)
+                stop = self.host.let(stop, "stop", lower=start) if is_whole else stop
             inside = Context(term, (leader.nest,)).over(start, stop)[make(self.host)]
             self.machine.tell("Loop", lambda: (term, inside), start)
             run = partial(self.machine.run, inside, self.state)
@@ -304,43 +319,38 @@ class _Meeting:
 
     def _at_point(self, term: Loop, leader: Listed, i: Expr, payload: Node) -> None:
         """A loop at the coordinate of a point, where the others are searched."""
-        others = [k for k in self.among(term) if self.cursors[k].nest is not leader.nest]
-        body = Context(term, (leader.nest,)).at(i, payload)
-        if others:
-            there: dict[int, Node] = {id(leader.nest): Run(payload)}
-            for c in (self.cursors[k] for k in others):
-                if not isinstance(c, Listed) or (
-                    c.known.are_distinct and not isinstance(c.nest, Blocks)
-                ):
-                    seen = c.sought(self.host, i, add(i, 1), True)
-                    there[id(c.nest)] = seen.looplet(self.host, i)
-            body = put(Context(term, ()).over(i, i).term, there)
-        self.machine.tell("Loop", lambda: (term, body), i)
-        self.machine.run(body, self.state.inside())
+        others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
+        there: dict[int, Node] = {id(leader.nest): Run(payload)}
+        there |= sought(self.host, others, i)
+        visit(self.machine, self.state, term, i, i, there)
 
     def among(self, term: Loop) -> list[int]:
         """The operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
 
+    def _cursors_in(self, term: Loop, leaders: Sequence[int] = ()) -> list[Cursor]:
+        """The operands in a term, but for some, as cursors."""
+        return [self._cursor(k) for k in self.among(term) if k not in leaders]
+
     def _met(self) -> Step:
         """The loop of several cursors."""
         self.machine.tell("Meet", lambda: (self.term, self.term))
-        known = [c or Pieces(x, self.stop) for c, x in zip(self.lists, self.nests, strict=True)]
-        if all(c.stands_at(self.start) for c in known):
-            self._together()
+        leaders = self.among(self.term) if self.absent == NEVER else variables(self.absent)
+        together = partial(self._together, leaders)
+        sought = [self._cursor(k) for k in leaders if self.stretches[k] is None]
+        if all(c.stands_at(self.start) for c in sought):
+            together()
         else:  # in a region without coordinates nothing goes to its start
-            if_not_empty(self.host, self.start, self.stop, self._together)
+            if_not_empty(self.host, self.start, self.stop, together)
         return EMPTY, self.state
 
-    def _together(self) -> None:
+    def _together(self, leaders: list[int]) -> None:
         """First as long as all have an entry, where what they have is read and selected; then what is left
         when one has none: of each such rest a loop, if that makes no code twice."""
         absent, exit = self.absent, Exit(self.machine, self.term, self.state, self.start)
-        leaders = variables(absent)
-        self.cursors = [self._cursor(k) for k in range(len(self.nests))]
         self._enter(leaders)
         rests = self._rests(leaders)
-        if rests is not None or self._are_values(leaders):
+        if rests is not None or self._is_worth_it(leaders):
             self._loop(self.term, absent, exit, True)
         if rests is None:
             self._loop(self.term, absent, exit, False)
@@ -368,17 +378,18 @@ class _Meeting:
                 return None
         return None if self.absent == NEVER else rests
 
-    def _are_values(self, numbers: list[int]) -> bool:
-        """Whether what cursors have are numbers, each for one coordinate."""
+    def _is_worth_it(self, leaders: list[int]) -> bool:
+        """Whether to go on apart while all have an entry: where these are numbers, without loops within,
+        and none has one entry at most."""
         found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
-        are_points = all(self.cursors[k].are_points for k in numbers)
-        return are_points and all(len(a.indices) == 1 for a in found)
+        is_long = all(self.stretches[k] is None for k in leaders)
+        return is_long and all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:
         """All go to the start of the region, and those that may have entries after it find the last in
         it; of those that all must have an entry, one does."""
         host = self.host
-        for c in self.cursors:
+        for c in map(self._cursor, leaders):
             if not c.stands_at(self.start):
                 c.seek(host, self.start)
         free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
@@ -392,36 +403,49 @@ class _Meeting:
             c = self.cursors[k]
             if k in points and isinstance(c, Listed):
                 self.cursors[k] = c.cut(host, self.stop)
-        #: whether entries may reach beyond the region
-        self.is_open = self.absent == NEVER or any(k not in points for k in free)
-        is_at_points = any(k in points for k in alone) or len(points) == len(leaders)
-        is_cut = self.absent == NEVER or not is_at_points
-        #: where the rest of the region begins, if not where an entry does
+        #: those that may have entries which reach beyond the region
+        self.open = {k for k in free if k not in points}
+        is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
+        is_led = is_product(self.absent) and is_begun and not self.open
+        is_cut = self.absent == NEVER or not (self._is_at_points(self.absent) or is_led)
+        #: where the rest of the region begins, if not where an entry does, of which one goes on behind
+        #: each of the others
         self.at = host.cell(self.start, "at") if is_cut else None
+
+    def _is_at_points(self, absent: Where) -> bool:
+        """Whether something is to be done only where a point is."""
+        alone = alternatives(absent)
+        found = [self.cursors[k].are_points for k in alone or variables(absent)]
+        return any(found) if alone else absent != NEVER and all(found)
 
     def _alone(self, rest: Where, term: Loop, exit: Exit) -> None:
         """What is left when all operands but those of `rest` have no entry any more."""
         left = variables(rest)
         c = self.cursors[left[0]]
-        if len(left) > 1 or not c.are_points or not isinstance(c, Listed):
+        if len(left) > 1 or left[0] in self.open or not isinstance(c, Listed):
             self._loop(term, rest, exit, True)
-        else:
-            self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
+            return
+        if self.at is not None and not c.are_points:
+            self.start = self.host.get(self.at)
+        self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
 
     def _loop(self, term: Loop, absent: Where, exit: Exit, is_sure: bool) -> None:
         """The loop of the rule, as long as something is left to be done; `is_sure`: and all have an
         entry."""
         leaders = variables(absent) if absent != NEVER else self.among(term)
+        is_at_points = self._is_at_points(absent)
+        is_open = absent == NEVER or not self.open.isdisjoint(leaders)
         turn = Turn(
             self.machine,
             self.state,
             term,
             absent,
             {k: self.cursors[k] for k in leaders},
-            [self.cursors[k] for k in self.among(term) if k not in leaders],
-            self.at,
-            self.stop if self.is_open else None,
+            self._cursors_in(term, leaders) if is_at_points else [],
+            None if is_at_points else self.at,
+            self.stop if is_open and not is_at_points else None,  # points are cut
             add(self.stop, 1),
+            is_at_points,
             is_sure,
             exit,
         )

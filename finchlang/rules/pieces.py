@@ -124,12 +124,12 @@ class Pieces(Cursor):
         def whole(host: Host) -> Node:
             return self._spike(host, found, end) if is_spike else _chosen(found)
 
-        def move(host: Host) -> None:
+        def go_on(host: Host, i: Expr | None) -> None:
             for steps, works, stride in step.working:
                 done = op("and", works, compare("eq", stride, end))
                 host.branch(done, partial(steps.next, host))
 
-        return Seen(self.nest, at, end, None, whole, move, self.seek)
+        return Seen(self.nest, at, end, None, whole, go_on)
 
     def _spike(self, host: Host, found: list[_Piece], last: Expr) -> Spike:
         """Pieces of which one is a spike as a spike, which does not end where they are runs."""

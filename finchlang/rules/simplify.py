@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from finchlang.algebra import EQUAL, Operator, is_pair, named, operator
-from finchlang.host.fold import ONE, add, cast, compare, mul, sub
+from finchlang.host.fold import ONE, TRUE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.normalize.types import is_there, type_of
 from finchlang.rules.context import as_node, bounds
 from finchlang.rules.engine import Machine, State, Step, rule
 from finchlang.rules.laws import OF_CALLS, is_value, rewrite_call, typed
-from finchlang.rules.prove import less_than
+from finchlang.rules.prove import at_most, less_than
 from finchlang.rules.workspaces import without_dead
 from finchlang.syntax import (
     EMPTY,
@@ -272,7 +272,8 @@ def repeated_body(loop: Loop) -> Sieve | None:
     repeated = _repeat(body, Value(add(sub(stop, start), ONE)), is_apart)
     if repeated is None:
         return None
-    return Sieve(as_node(compare("le", start, stop)), repeated, span=loop.span)
+    is_some = TRUE if at_most(start, stop) else compare("le", start, stop)
+    return Sieve(as_node(is_some), repeated, span=loop.span)
 
 
 def counts_once(update: Assign) -> bool:

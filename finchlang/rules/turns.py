@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 
@@ -20,14 +20,14 @@ from finchlang.host.fold import (
 from finchlang.host.interface import Host
 from finchlang.host.ir import BLOCK, Cell, Expr
 from finchlang.host.scratch import scratch
-from finchlang.looplets import Run, Stepper
+from finchlang.looplets import Blocks, Jumper, Run, Stepper
 from finchlang.rules.absence import NEVER, Formula, Where, fold, is_product, variables
-from finchlang.rules.context import Context, accesses_in, put
+from finchlang.rules.context import Context, accesses_in, as_node, put
 from finchlang.rules.cursors import Cursor, Listed, Seen
 from finchlang.rules.early_exit import Exit
 from finchlang.rules.engine import Machine, State
 from finchlang.rules.prove import at_most, lesser
-from finchlang.syntax import Loop, Node, Value
+from finchlang.syntax import Loop, Node
 from finchlang.walk import substitute
 
 
@@ -35,7 +35,8 @@ from finchlang.walk import substitute
 class Turn:
     """`leaders` have a say in where something is to be done, by `absent`; the others are searched there.
     `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond
-    it, and `beyond` the one after. `is_sure`: the loop goes on as long as all leaders have an entry."""
+    it, and `beyond` the one after. `is_at_points`: something is done only where a point is. `is_sure`:
+    the loop goes on as long as all leaders have an entry."""
 
     machine: Machine
     state: State
@@ -46,6 +47,7 @@ class Turn:
     at: Cell | None
     stop: Expr | None
     beyond: Expr
+    is_at_points: bool
     is_sure: bool
     exit: Exit
 
@@ -69,73 +71,85 @@ class Turn:
     @property
     def is_uncut(self) -> bool:
         """Whether a part of the loop may end with a point, not before it."""
-        return self.at is None or self.absent == NEVER
+        return self.is_at_points or self.absent == NEVER
 
     def once(self) -> Callable[[], None]:
         """One turn; in a product of lists blocks of positions are passed over, too."""
         if self.is_sure and is_product(self.absent):
-            found = [c for c in self.leaders.values() if isinstance(c, Listed)]
-            listed = [c for c in found if c.known.listed and isinstance(c.steps, Stepper)]
+            listed = [c for c in self._listed() if c.known.listed and isinstance(c.steps, Stepper)]
             if len(listed) > 1:
                 return by_blocks(self.host, listed[0], listed[1], self.take)
         return self.take
 
     def take(self) -> None:
-        """Go to the next coordinate where something is to be done, and do it; where that is behind
-        the entries of some leaders, these move on first."""
+        """Go to the next coordinate where something is to be done, and do it up to where an entry begins or
+        ends; then those move on that end before what is left."""
         host = self.host
-        at = None if self.at is None else host.get(self.at)
+        at = None if self.at is None else host.get(self.at, upper=self.stop)
         beyond = None if self.is_sure else self.beyond
         seen = {k: c.see(host, beyond, at, self.is_uncut) for k, c in self.leaders.items()}
+        late: list[Seen] = []
         if self.absent == NEVER:
             assert at is not None
-            self.do(list(seen.values()), at)
+            i = at
+        else:
+            i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
+            late = [s for s in seen.values() if not at_most(i, s.first)]
+        if self.is_at_points and all(s.is_point for s in seen.values()):
+            is_there = conjunction(*(compare("ge", s.last, i) for s in late))
+            host.branch(is_there, partial(self.visit, seen, i), partial(self._go_on, late, "lt", i))
             return
-        i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
-        late = [s for s in seen.values() if not at_most(i, s.first)]
+        stop = reduce(lesser, [self._reach(s, i) for s in seen.values()])
+        is_open = self.stop is not None and not at_most(i, self.stop)
+        stop = stop if self.stop is None else lesser(stop, self.stop)
+        if late or is_open:  # it may be empty
+            stop = host.let(stop, "reach")
 
-        def leap() -> None:
-            for s in late:
-                host.branch(compare("lt", s.last, i), partial(s.leap, host, i))
+            def within() -> None:
+                end = i if self.is_at_points else host.let(maximum(i, stop), "stop")
+                self.do(seen, i, end)
 
-        is_there = conjunction(*(compare("ge", s.last, i) for s in late))
-        host.branch(is_there, partial(self.visit, list(seen.values()), i), leap)
-
-    def visit(self, seen: Sequence[Seen], i: Expr) -> None:
-        """Do what is to be done from i on, if that is in the region."""
-        if self.stop is None or at_most(i, self.stop):
-            self.do(seen, i)
-            return
-        assert self.at is not None
-        within = compare("le", i, self.stop)
-        self.host.branch(
-            within, lambda: self.do(seen, i), partial(self.host.set, self.at, self.beyond)
-        )
-
-    def do(self, seen: Sequence[Seen], i: Expr) -> None:
-        """Do what is to be done from i on, up to where an entry begins or ends; then those move on that
-        end there."""
-        host = self.host
-        there = [*seen, *(c.sought(host, i, self.beyond, self.is_uncut) for c in self.others)]
-        stop = i
-        if self.at is not None:
-            stop = reduce(lesser, [self._reach(s, i) for s in there])
-            stop = host.let(stop if self.stop is None else lesser(stop, self.stop), "stop", lower=i)
-        self._tell_apart(there, i, stop)
-        for s in seen:
-            is_over = s.is_point and s.is_sure and stop is i and at_most(s.first, i)
-            move = partial(s.move, host)
-            move() if is_over else host.branch(compare("eq", s.last, stop), move)
+            host.branch(compare("le", i, stop), within)
+        else:
+            stop = host.let(stop, "stop", lower=i)
+            self.do(seen, i, stop)
+        if late and any(isinstance(c.steps, Jumper) for c in self._listed()):
+            self._go_on(seen.values(), "lt", host.let(maximum(i, add(stop, 1)), "rest"))
+        else:
+            self._go_on(seen.values(), "eq", stop)
         if self.at is not None:
             host.set(self.at, add(stop, 1))
+
+    def _listed(self) -> list[Listed]:
+        return [c for c in self.leaders.values() if isinstance(c, Listed)]
+
+    def visit(self, seen: Mapping[int, Seen], i: Expr) -> None:
+        """Do what is to be done at a coordinate where no leader has to move on."""
+        self.do(seen, i, i)
+        over = [s for s in seen.values() if s.is_point and s.is_sure and at_most(s.first, i)]
+        for s in over:
+            s.go_on(self.host, None)
+        self._go_on([s for s in seen.values() if s not in over], "eq", i)
+
+    def _go_on(self, seen: Iterable[Seen], name: str, i: Expr) -> None:
+        """Move on those that end before i (`lt`), or up to it."""
+        for s in seen:
+            go_on = partial(s.go_on, self.host, i if name == "lt" else add(i, 1))
+            if name == "eq" and at_most(s.last, i):
+                go_on()
+            else:
+                self.host.branch(compare(name, s.last, i), go_on)
+
+    def do(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
+        """Do what is to be done from i on up to `stop`."""
+        self._tell_apart(seen, i, stop)
         self.exit.ask(stop)
 
-    def _tell_apart(self, there: Sequence[Seen], i: Expr, stop: Expr) -> None:
+    def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
         be there alone, else for all of them, where what is there is asked at each."""
         parts = self.absent.parts if isinstance(self.absent, Formula) and self.absent.is_and else ()
-        known = dict(zip(self.leaders, there, strict=False))
-        asked = {k: s for k, s in known.items() if not s.is_certain(i)}
+        asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
         arms = [{*variables(part)} for part in parts if is_product(part)]
         if stop is i or not asked or not self._are_numbers(asked.values()):
             arms = []
@@ -143,12 +157,13 @@ class Turn:
 
         def attempt(left: list[set[int]]) -> None:
             if not left:
-                self._run(there, i, stop, {id(known[k].nest) for k in certain})
+                self._run(seen, i, stop, certain)
                 return
-            away = [s for k, s in asked.items() if k not in left[0]]
-            condition = conjunction(*(compare("gt", s.first, i) for s in away))
-            ids = {id(s.nest) for k, s in asked.items() if k in left[0]}
-            alone = partial(self._run, there, i, stop, ids, away)
+            away = asked.keys() - left[0]
+            condition = conjunction(
+                *(compare("gt", s.first, i) for k, s in asked.items() if k in away)
+            )
+            alone = partial(self._run, seen, i, stop, asked.keys() & left[0], away)
             self.host.branch(condition, alone, lambda: attempt(left[1:]))
 
         attempt(arms)
@@ -162,29 +177,24 @@ class Turn:
 
     def _run(
         self,
-        there: Sequence[Seen],
+        seen: Mapping[int, Seen],
         i: Expr,
         stop: Expr,
-        certain: set[int],
-        away: Sequence[Seen] = (),
+        certain: Set[int],
+        away: Set[int] = frozenset(),
     ) -> None:
         """Do it, where some operands are certain to be there, and others are not."""
-        fills = {id(s.nest): Run(s.fill) for s in away if s.fill is not None}
-        looplets = fills | {
-            id(s.nest): s.whole(self.host)
-            if id(s.nest) in certain
-            else s.looplet(self.host, i, self.is_uncut)
-            for s in there
-            if id(s.nest) not in fills
-        }
-        if stop is i and all(isinstance(x, Run) for x in looplets.values()):
-            payloads = {nest: x.body for nest, x in looplets.items() if isinstance(x, Run)}
-            rest: Node = put(self.term.body, payloads, consume=True)
-            rest = substitute(rest, {self.term.index: Value(i)})
-        else:
-            rest = put(Context(self.term, ()).over(i, stop).term, looplets)
-        self.machine.tell("Loop", lambda: (self.term, rest), i)
-        self.machine.run(rest, self.state.inside())
+        host, there = self.host, dict[int, Node]()
+        for k, s in seen.items():
+            if k in away and s.fill is not None:
+                there[id(s.nest)] = Run(s.fill)
+            else:
+                is_there = k in certain
+                looplet = s.whole(host) if is_there else s.looplet(host, i, self.is_uncut)
+                there[id(s.nest)] = looplet
+        if stop is i:
+            there |= sought(host, self.others, i)
+        visit(self.machine, self.state, self.term, i, stop, there)
 
     def _reach(self, s: Seen, i: Expr) -> Expr:
         """Up to where what a cursor has at i goes on; of one at a point, up to that."""
@@ -193,6 +203,31 @@ class Turn:
         if at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
+
+
+def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
+    """What cursors have at a coordinate, where they are searched."""
+    beyond = add(i, 1)
+    found = [c for c in others if not isinstance(c, Listed) or c.known.are_distinct]
+    return {
+        id(c.nest): c.sought(host, i, beyond, True).looplet(host, i)
+        for c in found
+        if not isinstance(c.nest, Blocks)
+    }
+
+
+def visit(
+    machine: Machine, state: State, term: Loop, i: Expr, stop: Expr, there: Mapping[int, Node]
+) -> None:
+    """Do the part of a loop from i to `stop`, where nests are the looplets in `there`."""
+    payloads = {nest: x.body for nest, x in there.items() if isinstance(x, Run)}
+    if stop is i and len(payloads) == len(there):
+        rest: Node = put(term.body, payloads, consume=True)
+        rest = substitute(rest, {term.index: as_node(i)})
+    else:
+        rest = put(Context(term, ()).over(i, stop).term, there)
+    machine.tell("Loop", lambda: (term, rest), i)
+    machine.run(rest, state.inside())
 
 
 def by_blocks(
