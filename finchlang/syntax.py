@@ -13,14 +13,9 @@ from typing import Any
 from finchlang.source import Span
 
 
-def _type() -> Any:
-    """The element type of an expression, once the typing pass has found it."""
-    return field(default=None, compare=False, repr=False, kw_only=True)
-
-
-def _may_miss() -> Any:
-    """Whether an expression may be `missing`, once a pass has found it."""
-    return field(default=False, compare=False, repr=False, kw_only=True)
+def _known(default: Any = None) -> Any:
+    """What a pass finds of an expression: its element type, or whether it may be `missing`."""
+    return field(default=default, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ class Index(Node):
     """A name bound by a `for`."""
 
     name: str
-    may_miss: bool = _may_miss()
+    may_miss: bool = _known(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +90,8 @@ class Variable(Node):
     """
 
     name: str
-    type: Any = _type()
-    may_miss: bool = _may_miss()
+    type: Any = _known()
+    may_miss: bool = _known(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +161,9 @@ class Access(Node):
 
     tensor: Node
     indices: tuple[Node, ...]
-    type: Any = _type()
+    type: Any = _known()
     captured: tuple[Node, ...] = ()
-    may_miss: bool = _may_miss()
+    may_miss: bool = _known(False)
 
 
 def is_missing(node: Node) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from finchlang.algebra import literal_type, operator
+from finchlang.algebra import SELECT, literal_type, operator
 from finchlang.looplets import Looplet, Sequence, may_be_missing
 from finchlang.normalize.context import INIT, Context
 from finchlang.source import FinchError
 from finchlang.syntax import (
+    MISSING,
     Access,
     Assign,
     Call,
@@ -201,6 +202,19 @@ def is_there(node: Node) -> bool:
 def _is_begun(node: Node) -> bool:
     nest = node.tensor if isinstance(node, Access) else None
     return isinstance(nest, Sequence) and nest.phases[0].start is not None
+
+
+def optional(there: Node, value: Node, whole: Node) -> Call:
+    """The pair of whether `whole` is there, and its value, as an expression."""
+    return Call(SELECT, (there, value, Literal(MISSING)), span=whole.span)
+
+
+def apart(node: Node) -> tuple[Node, Node] | None:
+    """The pair of an expression that may be missing; None of others, and of what is not simple yet."""
+    if isinstance(node, Call) and len(node.args) == 3 and is_missing(node.args[2]):
+        row = operator(node.op)
+        return node.args[:2] if row is not None and row.selects else None
+    return None
 
 
 def with_presence(node: Node, unsure: frozenset[str] = frozenset()) -> Node:

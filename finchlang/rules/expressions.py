@@ -10,10 +10,10 @@ from finchlang.host.checks import fail_unless
 from finchlang.host.fold import FALSE, TRUE, ZERO, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Op
+from finchlang.normalize.types import apart
 from finchlang.properties import called
 from finchlang.rules.context import as_node
 from finchlang.rules.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
-from finchlang.rules.laws import apart
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
     MISSING,

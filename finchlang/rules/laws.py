@@ -22,7 +22,7 @@ from finchlang.algebra import (
     referred,
 )
 from finchlang.host.fold import const
-from finchlang.normalize.types import is_there, type_of
+from finchlang.normalize.types import apart, is_there, optional, type_of
 from finchlang.properties import value_in
 from finchlang.source import FinchError
 from finchlang.syntax import MISSING, Call, Literal, Node, Variable, is_missing
@@ -139,18 +139,6 @@ def selection(row: Operator, node: Call) -> Node | None:
     if is_missing(one):
         return other if is_missing(other) else optional(Call(NOT, (condition,)), other, node)
     return typed(one, node) if _is_same(one, other) and is_there(condition) else None
-
-
-def optional(there: Node, value: Node, whole: Node) -> Call:
-    """The pair of whether `whole` is there, and its value, as an expression."""
-    return Call(SELECT, (there, value, _MISSING), span=whole.span)
-
-
-def apart(node: Node) -> tuple[Node, Node] | None:
-    """The pair of an expression that may be missing; None of others, and of what is not simple yet."""
-    if isinstance(node, Call) and node.op == SELECT and is_missing(node.args[2]):
-        return node.args[0], node.args[1]
-    return None
 
 
 def presence(row: Operator, node: Call) -> Node | None:

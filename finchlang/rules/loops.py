@@ -21,6 +21,7 @@ from finchlang.looplets import (
     Switch,
     Thunk,
 )
+from finchlang.normalize.types import apart
 from finchlang.rules.context import (
     Context,
     accesses_in,
@@ -53,7 +54,6 @@ from finchlang.rules.expressions import (
     resolve,
     with_sizes,
 )
-from finchlang.rules.laws import apart
 from finchlang.rules.prove import at_most
 from finchlang.rules.shared import shared
 from finchlang.rules.simplify import is_first, name_of, repeated_body, settings, simplify

@@ -9,6 +9,7 @@ from finchlang.host.checks import fail_unless
 from finchlang.host.fold import ONE, TRUE, ZERO, cast, compare, conjunction, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.normalize.types import optional
 from finchlang.properties import applied
 from finchlang.rules.context import as_node
 from finchlang.rules.engine import (
@@ -30,7 +31,6 @@ from finchlang.rules.expressions import (
     resolve,
     with_sizes,
 )
-from finchlang.rules.laws import optional
 from finchlang.rules.prove import greater
 from finchlang.source import Bug, FinchError
 from finchlang.syntax import (
