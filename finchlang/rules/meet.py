@@ -3,7 +3,7 @@ something is to be done to the next, and asks no operand for more than that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,11 @@ from finchlang.looplets import (
     Lookup,
     Looplet,
     Run,
+    Sequence,
     Stepper,
     Steps,
     set_end,
 )
-from finchlang.looplets import Sequence as Phases
 from finchlang.rules.absence import (
     ALWAYS,
     NEVER,
@@ -85,7 +85,7 @@ def meet(machine: Machine, term: Node, state: State) -> Step | None:
     assert isinstance(term, Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (Lookup, AcceptRun))]
     written = {id(n.target.tensor) for n in walk(term.body) if isinstance(n, Assign)}
-    if not nests or not all(isinstance(x, (Steps, Phases)) for x in nests):
+    if not nests or not all(isinstance(x, (Steps, Sequence)) for x in nests):
         return None
     if not written.isdisjoint(map(id, nests)) or not all(begins_at(x, region[0]) for x in nests):
         return None
@@ -285,11 +285,9 @@ class _Meeting:
     def _cursor(self, k: int) -> Cursor:
         """An operand as a cursor."""
         if k not in self.cursors:
-            stretch, beyond = self.stretches[k], add(self.stop, 1)
-            if stretch is not None:
-                self.cursors[k] = stretch.cursor(self.host, self.start, self.stop)
-            else:
-                self.cursors[k] = self.lists[k] or Pieces(self.nests[k], beyond)
+            one, region = self.stretches[k], (self.start, self.stop)
+            found = one.cursor(self.host, *region) if one else self.lists[k]
+            self.cursors[k] = found or Pieces(self.nests[k], add(self.stop, 1))
         return self.cursors[k]
 
     def _over(
@@ -328,7 +326,7 @@ class _Meeting:
         """The operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
 
-    def _cursors_in(self, term: Loop, leaders: Sequence[int] = ()) -> list[Cursor]:
+    def _cursors_in(self, term: Loop, leaders: list[int] | tuple[()] = ()) -> list[Cursor]:
         """The operands in a term, but for some, as cursors."""
         return [self._cursor(k) for k in self.among(term) if k not in leaders]
 
@@ -400,8 +398,7 @@ class _Meeting:
         elif alone:
             free = [k for k in alone if k in points][:1] or alone[:1]
         for k in free:
-            c = self.cursors[k]
-            if k in points and isinstance(c, Listed):
+            if k in points and isinstance(c := self.cursors[k], Listed):
                 self.cursors[k] = c.cut(host, self.stop)
         #: those that may have entries which reach beyond the region
         self.open = {k for k in free if k not in points}
